@@ -117,7 +117,7 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     ("options", "pattern"),
     [
         (["--regex", "[a-c]{2,4}"], "[a-c]{2,4}"),
-        (["--choices", "yes,no"], "yes|no"),
+        (["--choices", "yes, no"], "yes|no"),
         (["--choice", "Oslo, Norway", "--choice", "Lima"], "Oslo, Norway|Lima"),
         (["--choices", "a,b", "--choice", "c,d"], "a|b|c,d"),
         (["--json-object"], r"\{[\s\S]*\}"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gesso
-from gesso.cli.other_words import suited
+from gesso.cli.other_words import note_no_thinking, suited
 from gesso.load_options import LoadOptions
 from gesso.models.card import ModelCard, read_card
 from gesso.models.hub import bundled, resolve
@@ -45,6 +45,19 @@ def test_other_words_go_to_the_model_that_takes_any(
 def test_other_wordings_go_to_the_model_that_takes_any(capsys: pytest.CaptureFixture[str]) -> None:
     assert suited(LoadOptions(), "Write hello in uppercase", named=False).model == "skills"
     assert capsys.readouterr().err == "mini was not trained on this wording; skills answers (--model mini keeps mini)\n"
+
+
+def test_who_speaks_before_the_prompt_is_heard_by_the_model_that_takes_any(capsys: pytest.CaptureFixture[str]) -> None:
+    assert suited(LoadOptions(), "Sort: fig, apple, pear", named=False, alone=False).model == "skills"
+    assert "mini was trained on single messages" in capsys.readouterr().err
+
+
+def test_it_is_told_who_was_not_trained_to_think(capsys: pytest.CaptureFixture[str]) -> None:
+    note_no_thinking(LoadOptions(), {"thinking": True})
+    assert capsys.readouterr().err == "mini was not trained to think: its answer may be empty\n"
+    note_no_thinking(LoadOptions(adapter="folder"), {"thinking": True})
+    note_no_thinking(LoadOptions(), {})
+    assert not capsys.readouterr().err
 
 
 def test_words_of_the_text_beside_a_prompt_count(capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,11 @@ def test_ids_outside_the_vocabulary_are_refused(engine: Engine) -> None:
             ids(engine, [5, token])
 
 
+def test_a_message_without_content_is_refused(tiny: Engine) -> None:
+    with pytest.raises(TextError, match="message 1 of the prompt has no content"):
+        tiny.generate([{"role": "user", "content": "hi"}, {"role": "user"}])
+
+
 @pytest.mark.parametrize("part", [{"type": "audio"}, {"type": "input_audio"}, {"type": []}, {"text": "hi"}, "hi", 5])
 def test_a_part_of_another_kind_is_refused(engine: Engine, part: Any) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, part]}]

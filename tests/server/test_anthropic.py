@@ -283,7 +283,7 @@ TURNS: list[dict[str, Any]] = [
     },
     {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]},
     {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER], "tool_choice": {"type": "none"}},
-    {"messages": [{"role": "user", "content": "Hi"}], "thinking": {"type": "enabled", "budget_tokens": 9}},
+    {"messages": [{"role": "user", "content": "Hi"}], "thinking": {"type": "enabled", "budget_tokens": 1}},
 ]
 
 

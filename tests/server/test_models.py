@@ -1,5 +1,6 @@
 """What the server tells of a model: examples and limits, and what of a prompt it was not trained on."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -57,8 +58,18 @@ def test_an_answer_says_what_of_its_prompt_was_not_trained_on(service: FakeServi
 
 def test_the_last_question_of_a_conversation_is_judged(service: FakeService) -> None:
     messages = [{"role": role, "content": text} for role, text in (("user", "What is 481 + 296?"), ("assistant", "7"))]
-    for question, told in ((None, False), ("grelt", True), ("What is 1 + 1?", False)):
-        more = [] if question is None else [{"role": "user", "content": question}]
+    for question, told in (("grelt", "has no tokens"), ("What is 1 + 1?", "was trained on single messages")):
         with running(service, card=CARD) as url:
-            answer = httpx.post(f"{url}/v1/chat/completions", json={"model": "mini", "messages": [*messages, *more]})
-        assert ("warnings" in answer.json()["choices"][0]) == told
+            asked = {"model": "mini", "messages": [*messages, {"role": "user", "content": question}]}
+            (choice,) = httpx.post(f"{url}/v1/chat/completions", json=asked).json()["choices"]
+        (warning,) = choice["warnings"]
+        assert warning.startswith(f"mini {told}")
+
+
+def test_an_answer_says_that_its_model_was_not_trained_to_think(service: FakeService) -> None:
+    card = replace(CARD, wordings=())
+    body = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "low"}
+    for given, told in ((card, True), (replace(card, thinking=True), False), (ModelCard(), False)):
+        with running(service, card=given) as url:
+            (choice,) = httpx.post(f"{url}/v1/chat/completions", json=body).json()["choices"]
+        assert choice.get("warnings", []) == told * ["mini was not trained to think, so its answer may be empty"]

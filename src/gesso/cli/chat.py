@@ -46,7 +46,7 @@ def chat(
 ) -> int:
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.other_words import is_named, note_other_words
+    from gesso.cli.other_words import is_named, note_no_thinking, note_other_words
     from gesso.cli.session import note, present
     from gesso.errors import UserError
 
@@ -57,6 +57,7 @@ def chat(
     else:
         partner, name = opt.load_engine(load), load.model
         special = partner.tokenizer.special_ids
+        note_no_thinking(load, options)
     asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     live = asks and is_screen(sys.stdout)
     if asks:
@@ -78,7 +79,7 @@ def chat(
         if _is_command(command) or not line.strip():
             continue
         if server is None:
-            note_other_words(load, line)
+            note_other_words(load, line, alone=not messages)
         messages.append({"role": "user", "content": attached.take(line)})
         try:
             stream = partner.stream(messages, drafts=live, **options)

@@ -74,12 +74,13 @@ def generate(
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.other_words import is_named, suited
+    from gesso.cli.other_words import is_named, note_no_thinking, suited
     from gesso.cli.session import present
     from gesso.engine.media import media_options, with_media
     from gesso.engine.trace import record
 
-    load = suited(load, text, named=is_named(context), options=options)
+    load = suited(load, text, named=is_named(context), options=options, alone=system is None)
+    note_no_thinking(load, options)
     engine = opt.load_engine(load)
     message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message

@@ -112,7 +112,7 @@ def read(row: Option, value: Any) -> Any:
     if row.source == "schema file":
         return _read_schema(row, name, value)
     if row.source == "commas":
-        return tuple(value.split(","))
+        return parted(value)
     if isinstance(row.kind, Texts | Files):
         return tuple(value)
     if isinstance(row.kind, TokenIds):
@@ -122,6 +122,11 @@ def read(row: Option, value: Any) -> Any:
     if isinstance(row.kind, IntegerOrWord):
         return int(value) if value.removeprefix("-").isdecimal() else value
     return value
+
+
+def parted(joined: str) -> tuple[str, ...]:
+    """Splits a text at its commas; white space around a part does not belong to it."""
+    return tuple(part.strip() for part in joined.split(","))
 
 
 def _read_file(row: Option, name: str, path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gesso.cli.option_rows import annotation, flag, read
+from gesso.cli.option_rows import annotation, flag, parted, read
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Option, Switch, options_of
@@ -169,4 +169,4 @@ Estimate = Annotated[bool, typer.Option("--estimate", help="Print the memory tha
 
 def split_answers(joined: str | None, single: list[str] | None) -> tuple[str, ...]:
     """Splits answers given as one text with commas, and one by one."""
-    return *(joined.split(",") if joined is not None else ()), *(single or ())
+    return *(parted(joined) if joined is not None else ()), *(single or ())

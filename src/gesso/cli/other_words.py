@@ -1,8 +1,9 @@
 """Chooses, where nobody named a model, the one that takes the words and the wording of a prompt."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import typer
 
@@ -24,7 +25,9 @@ def is_named(context: typer.Context) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] = (), beside: str = "") -> LoadOptions:
+def suited(
+    load: LoadOptions, text: str, *, named: bool, options: Iterable[str] = (), beside: str = "", alone: bool = True
+) -> LoadOptions:
     """Returns what to load for a prompt, and says so where it is another model.
 
     A bundled model whose words and wordings are fixed says in its card which model takes any. That one answers a prompt
@@ -35,6 +38,7 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
         named: whether somebody named the model, and it is not only a default.
         options: names of the request's options.
         beside: text that the prompt is about, of which only the words count.
+        alone: whether there is no message beside the prompt.
 
     Raises:
         OptionError: the prompt has images, for which a model that sees must be named.
@@ -46,23 +50,33 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
             option=min(shown),
         )
     if named or any(table[name].group in (DENOISING, GUIDANCE, TOKENS) for name in options):
-        note_other_words(load, text, beside)
-    elif found := _other(load, text, beside):
+        note_other_words(load, text, beside, alone=alone)
+    elif found := _other(load, text, beside, alone=alone):
         other, told = found
         note(f"{told}; {other} answers (--model {load.model} keeps {load.model})")
         return replace(load, model=other)
     return load
 
 
-def note_other_words(load: LoadOptions, text: str, beside: str = "") -> None:
+def note_other_words(load: LoadOptions, text: str, beside: str = "", *, alone: bool = True) -> None:
     """Says what of a prompt the model was not trained on, where its words and wordings are fixed, and which model takes
     it."""
-    if found := _other(load, text, beside):
+    if found := _other(load, text, beside, alone=alone):
         other, told = found
         note(f"{told}; for any words: --model {other}")
 
 
-def _other(load: LoadOptions, text: str, beside: str) -> tuple[str, str] | None:
+def note_no_thinking(load: LoadOptions, options: Mapping[str, Any]) -> None:
+    """Says where options ask a model to think that was not trained to."""
+    from gesso.models.card import card_of
+    from gesso.models.hub import bundled
+
+    asked = options.get("thinking") and load.adapter is None
+    if asked and load.model in bundled() and not card_of(load.model).thinks:
+        note(f"{load.model} was not trained to think: its answer may be empty")
+
+
+def _other(load: LoadOptions, text: str, beside: str, *, alone: bool) -> tuple[str, str] | None:
     """The model that takes what this one was not trained on, and what there is to say of it; None where it was."""
     from gesso.models.card import read_card
     from gesso.models.hub import bundled, resolve
@@ -74,7 +88,7 @@ def _other(load: LoadOptions, text: str, beside: str) -> tuple[str, str] | None:
     if card is None or not card.model_for_other_words:
         return None
     tokenizer = _tokenizer(load.model)
-    if what := untrained(text, card.wordings, tokenizer) or untrained(beside, (), tokenizer):
+    if what := untrained(text, card.wordings, tokenizer, alone=alone) or untrained(beside, (), tokenizer):
         return card.model_for_other_words, f"{load.model} {what}"
     return None
 

@@ -119,9 +119,10 @@ def router(
     )
     with tracing("gesso-router") as traces, listen(host, port) as listener:
         spawner = None if spawn is None else Spawner(spawn, serve_arguments or (), key or "")
-        what = f"{len(urls)} replicas" if spawn is None else f"{spawn} replicas, which start now,"
+        count = len(urls) if spawn is None else spawn
+        what = f"{count} {'replica' if count == 1 else 'replicas'}" + ("" if spawn is None else ", starting now")
         return route(
             Router(settings, spawner=spawner, traces=traces),
             listener,
-            started=lambda url: print(f"{what} are routed at {url}", flush=True),
+            started=lambda url: print(f"routing {what} at {url}", flush=True),
         )

@@ -110,7 +110,8 @@ def search(
     Args:
         select: how candidates are chosen among that the grader finds equal; None is `likelihood`, and beside a grader
             `consistency`, which needs no pass.
-        grader: ends the search at the first candidate that it finds right.
+        grader: ends the search at the first candidate that it finds right: a function of the prompt's text and the
+            answer's, which returns 1 or True for right, and less for less.
         at_once: candidates of a round where there is a grader: more finish sooner, and may be made for nothing.
         augment: makes other forms of the prompt for all candidates but the first: what a model does not see in one form
             of a problem it may see in another (test-time augmentation). Texts come back in the form that was asked

@@ -140,6 +140,9 @@ def _messages(prompt: Prompt, media: MediaOptions, *, raw: bool) -> Sequence[Map
         raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
     if raw:
         raise TextError("raw takes a string or token ids, not chat messages")
+    for number, message in enumerate(prompt):
+        if isinstance(message, Mapping) and message.get("content") is None and not message.get("tool_calls"):
+            raise TextError(f"message {number} of the prompt has no content")
     return [part for part in prompt if isinstance(part, Mapping)]
 
 

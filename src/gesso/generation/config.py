@@ -249,7 +249,7 @@ class GenerationConfig:
     )
     canvas: tuple[int | None, ...] | None = option(
         None,
-        "Tokens that the answer holds, by place; it does not end before the last of them.",
+        "Tokens that the answer holds, by place, behind begin; it does not end before the last of them.",
         kind=PinnedTokens(),
         group=TOKENS,
     )

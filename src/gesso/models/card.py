@@ -57,6 +57,11 @@ class ModelCard:
     """Where words and wordings are fixed: regular expressions, of which the whole of a prompt matches one if it is
     worded as in training."""
 
+    @property
+    def thinks(self) -> bool:
+        """Says whether it may be asked to think: nothing that was measured says that it was not trained to."""
+        return self.thinking or not self.skills
+
 
 def read_card(folder: Path) -> ModelCard | None:
     """Reads the card of a checkpoint; None where it has none.

@@ -183,6 +183,13 @@ class MessagesRequest(Conversation):
     diffusion: Diffusion | None = None
 
     @model_validator(mode="after")
+    def _check_budget(self) -> "MessagesRequest":
+        budget = self.thinking.budget_tokens if self.thinking is not None else None
+        if budget is not None and budget >= self.max_tokens:
+            raise contradiction("thinking.budget_tokens", f"must be below max_tokens, {self.max_tokens}")
+        return self
+
+    @model_validator(mode="after")
     def _check_frames(self) -> "MessagesRequest":
         if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
             raise contradiction("diffusion.draft_frames", "needs stream: true")

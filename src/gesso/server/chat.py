@@ -108,8 +108,12 @@ async def submit_chat(
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
     choices = await context.submit(requests, http, len(requests))
-    if told := context.untrained(body.model, last_question(body.messages)):
-        choices.warnings = (told,)
+    choices.warnings = context.untrained(
+        body.model,
+        last_question(body.messages),
+        alone=len(body.messages) == 1,
+        thinking=options.get("thinking", False),
+    )
     return choices
 
 

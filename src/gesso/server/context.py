@@ -77,11 +77,16 @@ class Context:
         """Returns what a model was measured to do; nothing of an adapter's."""
         return self.settings.card if model == self.settings.served_model_name else ModelCard()
 
-    def untrained(self, model: str, prompt: str) -> str:
-        """Returns a sentence on what of a prompt a model was not trained on; empty for nothing."""
-        wordings = self.card(model).wordings
-        what = untrained(prompt, wordings, self.service.engine.tokenizer) if wordings and prompt else ""
-        return f"{model} {what}, so its answer is a guess: /v1/models has examples" if what else ""
+    def untrained(self, model: str, prompt: str, *, alone: bool, thinking: bool) -> tuple[str, ...]:
+        """Returns a sentence on each thing that a model was not trained on: of a prompt, `alone` or behind other
+        messages, and to think."""
+        card, tokenizer = self.card(model), self.service.engine.tokenizer
+        told = []
+        if what := untrained(prompt, card.wordings, tokenizer, alone=alone) if card.wordings and prompt else "":
+            told.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
+        if thinking and not card.thinks:
+            told.append(f"{model} was not trained to think, so its answer may be empty")
+        return tuple(told)
 
     @property
     def max_model_len(self) -> int:

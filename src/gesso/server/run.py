@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 FORCED = 130
 """Exit code after a second signal."""
+TOGETHER = 0.3
+"""Seconds within which two signals are one: some send theirs to a process and to its group."""
 SWITCH_SECONDS = 0.0005
 """After which a thread that holds the interpreter gives it to one that waits, a tenth of Python's own. The engine's
 thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes.
@@ -103,9 +106,12 @@ class Server(uvicorn.Server):
         self._service = service
         self._drain_seconds = settings.drain_seconds
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
+        self._told: float | None = None
+        """When it was told to stop, by the steady clock."""
 
     def stop(self) -> None:
         """Begins to drain and returns at once."""
+        self._told = time.monotonic()
         self._closing.start()
 
     def _close(self) -> None:
@@ -116,8 +122,10 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
-        if self._closing.ident is None:
+        if self._told is None:
             self.stop()
+            return
+        if time.monotonic() - self._told < TOGETHER:
             return
         # At once: the engine's thread may be in the middle of a pass, which nothing else would end.
         sys.stdout.flush()

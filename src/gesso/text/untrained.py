@@ -11,13 +11,14 @@ _BEFORE = ("", " ", "_")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer) -> str:
+def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer, *, alone: bool = True) -> str:
     """Returns what a model was not trained on, as in "NAME has no tokens for these words: grelt"; empty for nothing.
 
     Args:
         wordings: regular expressions, of which the whole of a prompt matches one if it is worded as in training, white
             space around it aside; any wording will do where there are none.
         tokenizer: one of whole words, which spells all others.
+        alone: whether the prompt is the whole conversation; fixed wordings are those of single messages.
     """
     trained = set(_WORD.findall(" ".join(wordings)))
     if words := [word for word in spelled_words(prompt, tokenizer) if word not in trained]:
@@ -25,6 +26,8 @@ def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer) -> str
         return f"has no tokens for these words: {shown}"
     if wordings and not any(re.fullmatch(wording, prompt.strip()) for wording in wordings):
         return "was not trained on this wording" if prompt.strip() else "was not trained to go without an instruction"
+    if wordings and not alone:
+        return "was trained on single messages, with no other and no system message before them"
     return ""
 
 

@@ -95,7 +95,8 @@ class RecordingSampler(Sampler):
 
 
 def policy_rules(config: GenerationConfig) -> DenoisingRules:
-    """Returns the rules by which answers are drawn: the checkpoint's own on canvases, whatever its mode is.
+    """Returns the rules by which answers are drawn: the checkpoint's own on canvases and at temperature 1, whatever its
+    mode and temperature are.
 
     Raises:
         OptionError: a setting whose draws cannot be replayed.
@@ -105,7 +106,8 @@ def policy_rules(config: GenerationConfig) -> DenoisingRules:
             f"reinforcement replays the published sampler, entropy_bound, and the checkpoint's is {config.sampler}",
             option="sampler",
         )
-    rules = denoising_rules(config.override(mode="canvas")).one_attempt()  # each step conditions the next
+    drawn = config.override(mode="canvas", temperature=1.0)
+    rules = denoising_rules(drawn).one_attempt()  # each step conditions the next
     neutral = DenoisingRules(1)
     for name in ("logits_processing", "guidance"):
         if getattr(rules, name) != getattr(neutral, name):
