@@ -75,6 +75,19 @@ def test_pins_are_kept_and_what_stands_before_them_is_not_judged(tiny: Engine) -
     assert sum(exact.verify_rounds) > 0
 
 
+@pytest.mark.parametrize(("verify", "template"), [("exact", [None, None, 300, None, 301]), ("auto", None)])
+def test_what_an_answer_begins_with_is_judged_as_if_it_stood_in_the_prompt(
+    tiny: Engine, verify: str, template: list[int | None] | None
+) -> None:
+    ids, prefix = [2, *tiny.tokenizer.encode("hi")], tiny.tokenizer.encode("1 2 3")
+    for seed in range(4):
+        options: dict[str, Any] = {"seed": seed, "verify": verify, "canvas": template, "ignore_eos": True}
+        begun = tiny.generate(ids, begin="1 2 3", max_new_tokens=len(prefix) + CANVAS, **options)
+        told = tiny.generate([*ids, *prefix], max_new_tokens=CANVAS, **options)
+        assert begun.token_ids == (*prefix, *told.token_ids)
+        assert (begun.denoising_steps, begun.verify_rounds) == (told.denoising_steps, told.verify_rounds)
+
+
 def test_constraints_hold(tiny: Engine) -> None:
     options: dict[str, Any] = {"max_new_tokens": 3 * CANVAS, "verify": "exact"}
     for seed in range(3):

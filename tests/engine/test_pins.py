@@ -112,6 +112,17 @@ def test_impossible_pins_are_refused(tiny: Engine, options: dict[str, Any], matc
         tiny.generate("hi", **options)
 
 
+def test_pins_have_room_behind_what_the_answer_begins_with(tiny: Engine) -> None:
+    prefix = tiny.tokenizer.encode("1 2 3")
+    pinned: list[int | None] = [*[None] * 9, 300]
+    found = tiny.generate("hi", seed=1, begin="1 2 3", canvas=pinned, ignore_eos=True)
+    assert found.token_ids[: len(prefix)] == tuple(prefix)
+    assert found.token_ids[len(prefix) + 9] == 300
+    message = f"canvas has 10 positions behind the {len(prefix)} of begin, max_new_tokens is 12"
+    with pytest.raises(OptionError, match=message):
+        tiny.generate("hi", begin="1 2 3", canvas=pinned, max_new_tokens=12)
+
+
 # Going on from a step.
 
 

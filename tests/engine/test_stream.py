@@ -191,11 +191,13 @@ def test_cancelling_a_request_that_ends_anyway_changes_nothing() -> None:
 
 def test_text_held_back_for_a_stop_string_is_in_a_cancelled_result() -> None:
     engine = reciter("pear fig apple kiwi lemon", canvas=3)
-    stream = engine.stream("hi", stop=["apple kiwi plum"])
+    stream, texts = engine.stream("hi", stop=["apple kiwi plum"]), list[str]()
     for event in stream:
         if isinstance(event, BlockCommitted):
-            assert "apple" not in event.text
+            texts.append(event.text)
             stream.cancel()
     assert isinstance(event, Finished)
+    assert "apple" not in texts[0]
+    assert "".join(texts) == event.result.text
     assert event.result.text == engine.tokenizer.decode(event.result.token_ids)
     assert "apple" in event.result.text

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
+from gesso.models import adapter_switch
 from gesso.models.adapter_files import CONFIG, WEIGHTS, load_adapter, save_adapter
+from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, targets
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
@@ -175,6 +177,45 @@ def test_an_adapter_survives_its_file(name: str, tmp_path: Path) -> None:
     assert (read.rank, read.alpha, read.rank_stabilised) == (config.rank, config.alpha, config.rank_stabilised)
     assert list(read.targets) == [label for label, _ in adapted_layers(model)]
     assert not [label for label, parameter in again.named_parameters() if parameter.requires_grad]
+
+
+def test_adapters_are_switched_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed, name in enumerate(("one", "other")):
+        made = random_model(SHAPES["plain"])
+        attach(made, EVERYTHING)
+        randomise_adapter(made, seed)
+        save_adapter(made, EVERYTHING, tmp_path / name, "base")
+    model = random_model(SHAPES["plain"])
+    base = outputs(model)
+    switch = AdapterSwitch(model)
+    shutil.copytree(tmp_path / "other", tmp_path / "broken")
+    tensors = load_file(tmp_path / "broken" / WEIGHTS)
+    last = max(tensors)
+    save_file({**tensors, last: tensors[last][..., :-1].contiguous()}, tmp_path / "broken" / WEIGHTS)
+    with pytest.raises(CheckpointError):
+        switch.load({"one": tmp_path / "one", "broken": tmp_path / "broken"})
+    assert switch.names == ()
+    assert_same(outputs(model), base, atol=0)
+
+    switch.load({name: tmp_path / name for name in ("one", "other")})
+    switch.activate("one")
+    expected = outputs(model)
+    switch.activate(None)
+    put, calls = adapter_switch.put_layer, iter([None, None])
+
+    def interrupted(*arguments: Any) -> None:
+        if next(calls, 1) is not None:
+            raise KeyboardInterrupt
+        put(*arguments)
+
+    monkeypatch.setattr(adapter_switch, "put_layer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        switch.activate("other")
+    monkeypatch.undo()
+    switch.activate("one")
+    assert_same(outputs(model), expected, atol=0)
+    switch.activate(None)
+    assert_same(outputs(model), base, atol=0)
 
 
 def reference_outputs(model: Any) -> tuple[Tensor, Tensor]:

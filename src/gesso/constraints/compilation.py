@@ -83,8 +83,14 @@ class Compilation(Generic[Made]):
                 return False
             self._waiting += 1
             if not self._started and not self.ready:
-                self._started = True
-                Thread(target=self._run, name="gesso-compile", daemon=True).start()
+                thread = Thread(target=self._run, name="gesso-compile", daemon=True)
+                try:
+                    self._started = True
+                    thread.start()
+                except BaseException:  # nobody waits for what does not run
+                    self._started = thread.ident is not None
+                    self._waiting -= 1
+                    raise
             return True
 
     def leave(self) -> None:

@@ -103,10 +103,12 @@ class CostModel:
             try:
                 self._timing = self._timing or _Timing(self._runner, work)
                 seconds = self._timing.run()
-            except Exception:
+            except BaseException as error:
+                self._drop()
+                if not isinstance(error, Exception):  # an interrupt: another time
+                    raise
                 LOG.exception("the cost of a pass could not be measured")
                 self._unmeasurable.add(work)
-                self._drop()
                 return
             if seconds is None:
                 return
@@ -158,7 +160,7 @@ class _Timing:
         if self._kind == "token":
             self._canvas = self._new_canvas()
         self._seconds.append(self._runner.measure(self._kind, CanvasItem(-1, self._cache, self._canvas)))
-        return statistics.median(self._seconds[WARMUP:]) if len(self._seconds) == WARMUP + RUNS else None
+        return statistics.median(self._seconds[WARMUP:]) if len(self._seconds) >= WARMUP + RUNS else None
 
     def close(self) -> None:
         """Releases the cache."""

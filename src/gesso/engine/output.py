@@ -71,6 +71,11 @@ class OutputAssembler:
         """Returns the number of tokens of the answer before the canvas at work."""
         return max(len(self.tokens), len(self._response_prefix))
 
+    @property
+    def drawn(self) -> int:
+        """Returns how many of them canvases wrote: those behind the response prefix."""
+        return self.written - len(self._response_prefix)
+
     def cut_to_budget(self, block: list[int]) -> list[int]:
         """Cuts the next block where the reasoning exceeds its budget."""
         prefix = () if self.canvases else self._response_prefix
@@ -128,7 +133,17 @@ class OutputAssembler:
             tokens: of the block, those that count.
             passes: passes of the model spent on the canvas.
         """
-        event = BlockCommitted(
+        event = self.block(delta, tokens, logprobs, passes, converged)
+        self._logprobs += logprobs
+        self.steps.append(passes)
+        self._converged.append(converged)
+        return event
+
+    def block(
+        self, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int, converged: bool
+    ) -> BlockCommitted:
+        """Returns the event of the block of the canvas at work; see `close_canvas`."""
+        return BlockCommitted(
             canvas=self.canvases,
             tokens=tuple(tokens),
             text=delta.text,
@@ -138,10 +153,6 @@ class OutputAssembler:
             tool_calls=delta.tool_calls,
             logprobs=tuple(logprobs),
         )
-        self._logprobs += logprobs
-        self.steps.append(passes)
-        self._converged.append(converged)
-        return event
 
     def result(
         self,

@@ -51,7 +51,7 @@ def _judge(request: RequestState, runner: Runner) -> list[Event]:
         request.canvas,
         left,
         fits=None if constraint is None else lambda tokens: constraint.fits(tokens, left),
-        behind_pins=request.canvases.last_pin + 1 - request.output.written,
+        behind_pins=request.canvases.last_pin + 1 - request.output.drawn,
     )
     if pins is None:
         return _show(request, block, found)
@@ -90,7 +90,7 @@ def after_step(request: RequestState, runner: Runner) -> list[Event]:
     if not canvas.finished:
         return events
     block = tuple(request.output.cut_to_budget(canvas.argmax_C.tolist()))
-    state = verifier.submit(block)
+    state = verifier.submit(block, request.left)
     if state is VerifierState.RESTORED:
         assert request.cache is not None
         assert verifier.candidate is not None
@@ -102,11 +102,13 @@ def after_step(request: RequestState, runner: Runner) -> list[Event]:
 
 
 def cancel(request: RequestState) -> list[Event]:
-    """Ends a request with what is committed."""
-    if passes := _passes(request):
-        _close_canvas(request, Delta(), (), (), passes)
-    request.output.finish("cancelled")
-    return [Finished(request.result())]
+    """Ends a request with what is committed, of which some text may have been held back so far."""
+    passes, output = _passes(request), request.output
+    delta = output.finish("cancelled")
+    event = output.block(delta, (), (), passes, converged=False)
+    if passes:
+        _close_canvas(request, delta, (), (), passes)
+    return [*([event] if delta.text or delta.reasoning else ()), Finished(request.result())]
 
 
 def fail(request: RequestState, event: Failed) -> list[Event]:

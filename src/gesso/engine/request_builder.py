@@ -131,7 +131,8 @@ class RequestBuilder:
         width = config.canvas_length or shape.canvas_length
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
-        config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
+        given_length = generation.get("max_new_tokens") is not None
+        config = _with_length(config, width, context.limit - whole, len(prefix), given=given_length)
         if len(prefix) >= config.max_new_tokens:
             message = f"begin has {len(prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
@@ -238,14 +239,19 @@ class RequestBuilder:
         return self._reader.read([message], thinking=asked.thinking, max_tokens=context.limit)
 
 
-def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:
-    """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions."""
-    pinned = len(config.canvas or ())
+def _with_length(config: GenerationConfig, width: int, space: int, prefix: int, *, given: bool) -> GenerationConfig:
+    """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions.
+
+    Args:
+        prefix: tokens that the answer is made to begin with; what `canvas` pins stands behind them.
+    """
+    pinned = prefix + len(config.canvas) if config.canvas else 0
     if not given:
         room = space // width * width
         config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
     if pinned > config.max_new_tokens:
-        message = f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}"
+        behind = f" behind the {prefix} of begin" if prefix else ""
+        message = f"canvas has {pinned - prefix} positions{behind}, max_new_tokens is {config.max_new_tokens}"
         raise OptionError(message, option="canvas")
     return config
 

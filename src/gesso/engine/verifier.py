@@ -136,8 +136,9 @@ class Verifier:
         hidden = not self._max_rounds or (self._auto and len(self._all_rounds) == 1)
         return () if hidden else tuple(self._all_rounds)
 
-    def submit(self, block: Sequence[int]) -> VerifierState:
-        """Takes a finished canvas as the candidate block and returns what is to be done with it.
+    def submit(self, block: Sequence[int], left: int) -> VerifierState:
+        """Takes a finished canvas as the candidate block, where `left` tokens may still be written, and returns what is
+        to be done with it.
 
         READING: it is to be encoded and then judged. ACCEPTED: it is to be shown and then encoded. RESTORED: it equals
         the candidate that was rolled back, and is to be restored in the cache and shown as it was read before.
@@ -146,14 +147,14 @@ class Verifier:
         if self.candidate is not None and self.candidate.tokens == tokens:
             self._stands = True
             return self._move(VerifierState.RESTORED)
-        judged = self._judges(tokens)
+        judged = self._judges(tokens, left)
         if not judged and self._config.logprobs is None:
             return self._move(VerifierState.ACCEPTED)
         self.candidate = CandidateBlock(tokens, judged)
         return self._move(VerifierState.READING)
 
-    def _judges(self, tokens: Sequence[int]) -> bool:
-        over = len(tokens) >= self._config.max_new_tokens or not set(self._ends).isdisjoint(tokens)
+    def _judges(self, tokens: Sequence[int], left: int) -> bool:
+        over = len(tokens) >= left or not set(self._ends).isdisjoint(tokens)
         if self._auto and not self._all_rounds and over:
             return False
         return self._rounds < self._max_rounds

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from torch import nn
-
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import adapted_layers
+from gesso.models.adapters import adapted_layers, put_layer
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts, LoraLinear
 
@@ -30,18 +28,27 @@ class AdapterSwitch:
         self._load = load
         self._layers: dict[str, dict[str, LoraLinear | LoraExperts]] = {}
         self._active: str | None = None
+        self._mixed = False
+        """Whether it was interrupted while it exchanged layers."""
 
     def load(self, folders: Mapping[str, Path]) -> None:
-        """Loads adapters; none is active afterwards. A name that is known already means the new one from here on.
+        """Loads adapters, all or none; none is active afterwards. A name that is known already means the new one from
+        here on.
 
         Raises:
             CheckpointError: an adapter is damaged or does not fit the model.
         """
         self.activate(None)
-        for name, folder in folders.items():
-            self._load(self._model, folder)
-            self._layers[name] = dict(adapted_layers(self._model))
-            self._take_off(name)
+        loaded = {}
+        try:
+            for name, folder in folders.items():
+                self._load(self._model, folder)
+                loaded[name] = dict(adapted_layers(self._model))
+                self._take_off(loaded[name])
+        except BaseException:
+            self._take_off(dict(adapted_layers(self._model)))
+            raise
+        self._layers |= loaded
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,20 +72,18 @@ class AdapterSwitch:
         Raises:
             OptionError: there is no such adapter.
         """
-        if name == self._active:
+        if name == self._active and not self._mixed:
             return False
         self.check(name)
-        if self._active is not None:
-            self._take_off(self._active)
+        before = [self._active] if not self._mixed else list(self._layers)
+        self._mixed = True
+        for known in before:
+            self._take_off(self._layers[known] if known is not None else {})
         for place, layer in self._layers.get(name, {}).items() if name is not None else ():
-            self._put(place, layer)
-        self._active = name
+            put_layer(self._model, place, layer)
+        self._active, self._mixed = name, False
         return True
 
-    def _take_off(self, name: str) -> None:
-        for place, layer in self._layers[name].items():
-            self._put(place, layer.base)
-
-    def _put(self, place: str, module: nn.Module) -> None:
-        parent, _, label = place.rpartition(".")
-        setattr(self._model.get_submodule(parent), label, module)
+    def _take_off(self, layers: Mapping[str, LoraLinear | LoraExperts]) -> None:
+        for place, layer in layers.items():
+            put_layer(self._model, place, layer.base)
