@@ -1,10 +1,12 @@
 """`mode: auto` takes what its estimates say is quicker, and tells what it reckoned."""
 
+from typing import Any
+
 import pytest
 
 from engine.tiny import CANVAS
 from gesso.constraints.compile import compile_constraint
-from gesso.engine.cost import STEPS, CostModel
+from gesso.engine.cost import RUNS, STEPS, WARMUP, CostModel
 from gesso.engine.engine import Engine
 
 
@@ -46,6 +48,21 @@ def test_seconds_are_measured_once(tiny: Engine, monkeypatch: pytest.MonkeyPatch
     assert " ms, or 1 canvas of 8 in 12.0 steps each in " in model.choose(CANVAS, 5).reason
     monkeypatch.setattr(tiny.runner, "measure", lambda *_: pytest.fail("measured again"))
     model.measure(CANVAS)
+
+
+def test_an_interrupted_measurement_begins_anew(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, measure, passes = CostModel(tiny.runner), tiny.runner.measure, iter(range(100))
+
+    def interrupted(*given: Any) -> float:
+        if next(passes) == WARMUP + RUNS - 1:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    monkeypatch.setattr(tiny.runner, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.measure(CANVAS)
+    model.measure(CANVAS)
+    assert " ms, or 1 canvas of 8 in 12.0 steps each in " in model.choose(CANVAS, 5).reason
 
 
 def test_what_cannot_be_measured_is_not_tried_again(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
