@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from cli.conftest import Gesso
 from gesso.config import LoraConfig
 from gesso.models import dtype, saving
-from gesso.models.adapter_files import save_adapter
+from gesso.models.adapter_files import CONFIG, save_adapter
 from gesso.models.adapters import attach
 from gesso.models.loading import load_folder
 from gesso.models.tensors import INDEX
@@ -33,6 +33,15 @@ def test_float32_is_what_is_stored_though_auto_takes_bfloat16(
     assert stored.keys() == merged.keys()
     assert all(torch.equal(stored[name], merged[name]) for name in stored), "a fresh adapter changes nothing"
     assert any(not torch.equal(tensor, tensor.bfloat16().float()) for tensor in stored.values())
+
+
+def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path, tmp_path: Path) -> None:
+    config = adapter / CONFIG
+    config.write_text(config.read_text("utf-8").replace('"mini"', '"theirs"'), encoding="utf-8")
+    refused = gesso("merge", adapter, "--out", tmp_path / "out")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "was trained on theirs: name the model to fold it into" in refused.err
+    assert gesso("merge", adapter, "--model", "mini", "--out", tmp_path / "out").code == 0
 
 
 def test_a_folder_that_holds_something_is_left_alone(

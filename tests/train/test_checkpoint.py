@@ -22,6 +22,7 @@ from gesso.models.saving import save_folder
 from gesso.train import checkpoint, identity, step
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from gesso.train.identity import WEIGHTS
+from gesso.train.text_files import CopiedText
 from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train
 
 # Its checkpoints -----------------------------------------------------------------------------------------------
@@ -71,6 +72,16 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     with pytest.raises(CheckpointError, match="'tiny', not 'other'"):
         train(replace(recipe(), name="other"), tmp_path, device="cpu")
+
+
+def test_a_checkpoint_of_another_chat_template_is_refused(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    recipe().text.write(theirs)
+    plan = replace(recipe(), text=CopiedText(theirs))
+    train(plan, tmp_path / "run", stop_at=5, device="cpu")
+    (theirs / "chat_template.jinja").write_text("{{ messages }} ", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="text"):
+        train(plan, tmp_path / "run", device="cpu")
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:

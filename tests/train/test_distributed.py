@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 
 from gesso.train.checkpoint import OPTIMIZER
+from gesso.train.distributed import ProcessGroup, average_gradients
 from train.forks import ENVIRONMENT, Job, run_forks
 from train.runs import adapter_recipe, go_on, losses_of, recipe, same_files, train, wide_recipe
 
@@ -89,6 +91,26 @@ def test_two_processes_share_the_work_of_muon(tmp_path: Path) -> None:
     left, right = (load_file(tmp_path / name / "step-000012" / "model.safetensors") for name in ("one", "two"))
     for name, tensor in left.items():
         torch.testing.assert_close(right[name], tensor, atol=2e-3, rtol=0.02, msg=name)
+
+
+def test_a_gradient_that_another_process_has_counts_as_zero_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reduce(tensor: torch.Tensor, op: Any = None) -> None:
+        """As beside a process that has a gradient of ones for the second parameter alone."""
+        if op is dist.ReduceOp.MAX:
+            tensor[1] = 1
+        else:
+            tensor[-2:] += 1
+
+    monkeypatch.setattr(dist, "all_reduce", reduce)
+    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (3, 2, 4)]
+    parameters[0].grad = torch.full((3,), 2.0)
+    average_gradients(parameters, ProcessGroup(torch.device("cpu"), size=2))
+    first, second, third = (parameter.grad for parameter in parameters)
+    assert first is not None
+    assert second is not None
+    assert first.tolist() == [1.0] * 3
+    assert second.tolist() == [0.5] * 2
+    assert third is None
 
 
 def test_two_processes_train_an_adapter(tmp_path: Path) -> None:

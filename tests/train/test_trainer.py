@@ -171,6 +171,13 @@ def test_the_held_out_loss_is_looked_at_and_the_best_checkpoint_is_kept(tmp_path
     assert sum("held_out_denoiser_loss" in line for line in lines) == 6
 
 
+def test_a_held_out_loss_that_is_no_number_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer.DenoisingObjective, "evaluate", lambda _: [float("nan")] * 3)
+    with pytest.raises(TrainingError, match="step 1: what is held out has a loss that is not a number"):
+        train(recipe(evaluate_every=1), tmp_path, device="cpu")
+    assert checkpoints(tmp_path) == []
+
+
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     plain = train(recipe(), tmp_path / "plain", device="cpu")
     looked = train(recipe(evaluate_every=3), tmp_path / "looked", device="cpu")

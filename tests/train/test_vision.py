@@ -169,13 +169,13 @@ class Pictures:
 def recipe(folder: Path, start: Path | None, **changes: object) -> Recipe:
     config = load_folder(folder, "cpu").config
     settings = TrainConfig(steps=4, batch_size=3, learning_rate=5e-3, warmup_steps=1, checkpoint_every=2, log_every=1)
-    fields: dict[str, object] = {"vision": "trained", "train": settings, "start": start} | changes
+    fields: dict[str, object] = {"vision": "trained", "train": settings, "start": start}
+    fields |= {"data": Pictures(folder, config)} | changes
     return Recipe(
         name="seeing",
         model=config,
         generation=GenerationConfig(),
         text=CopiedText(folder),
-        data=Pictures(folder, config),
         **fields,  # type: ignore[arg-type]
     )
 
@@ -204,6 +204,24 @@ def test_a_run_that_was_cut_off_goes_on_with_its_tower(folder: Path, tmp_path: P
     loaded, kept = load_vision(tmp_path / "model", "cpu", "float32"), load_vision(whole, "cpu", "float32")
     for name, tensor in kept.state_dict().items():
         assert (loaded.state_dict()[name] - tensor).abs().max() <= 0.01 * tensor.abs().max()
+
+
+class LatePictures(Pictures):
+    """Text alone in the first two steps."""
+
+    def batch(self, step: int, *_: int) -> list[Conversation]:
+        return self.conversations if step >= 2 else [each for each in self.conversations if not each.images]
+
+
+def test_a_run_goes_on_whose_images_come_late(folder: Path, tmp_path: Path) -> None:
+    plan = recipe(folder, folder, data=LatePictures(folder, load_folder(folder, "cpu").config))
+    whole = train(plan, tmp_path / "whole")
+    with pytest.raises(Cut):
+        train(plan, tmp_path / "cut", callback=CutAt(3))
+    again = train(plan, tmp_path / "cut")
+    one, other = tensors_of(whole), tensors_of(again)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_a_frozen_tower_is_carried_over_and_a_trained_one_is_another(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ Out = Annotated[Path, typer.Option(help="Folder of the new checkpoint.")]
 
 
 def merge(
+    context: typer.Context,
     adapter: AdapterFolder,
     out: Out,
     model: opt.Model = "mini",
@@ -19,8 +20,9 @@ def merge(
     offline: opt.Offline = False,
 ) -> int:
     """Fold an adapter into its model; the result is a checkpoint that gesso and transformers load."""
+    from gesso.cli.other_words import is_named
     from gesso.errors import OptionError
-    from gesso.models.adapter_files import load_adapter
+    from gesso.models.adapter_files import base_of, load_adapter
     from gesso.models.adapters import merge as fold
     from gesso.models.dtype import DTYPES
     from gesso.models.hub import resolve
@@ -29,6 +31,8 @@ def merge(
 
     if dtype not in DTYPES:
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
+    if not is_named(context) and (trained_on := base_of(adapter)) not in ("", model):
+        raise OptionError(f"{adapter} was trained on {trained_on}: name the model to fold it into", option="model")
     folder = resolve(model, offline=offline)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")

@@ -102,6 +102,14 @@ def save_adapter(
         write_json(partial / CONFIG, settings)
 
 
+def base_of(folder: Path) -> str:
+    """Returns the name of the model that the adapter in `folder` was trained on, as its training was told it; empty
+    where the file does not say."""
+    path = folder / CONFIG
+    name = read_json(path).get("base_model_name_or_path") if path.exists() else None
+    return name if isinstance(name, str) else ""
+
+
 def read_adapter_config(folder: Path) -> LoraConfig:
     """Reads the settings of an adapter in PEFT's format; its targets are told by the weights themselves.
 

@@ -117,8 +117,14 @@ def shard(model: DiffusionGemma, root: nn.Module, mesh: DeviceMesh, apart: Set[n
 
 def average_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup) -> None:
     """Puts the mean over the processes in place of every gradient, as FSDP does; for parameters that all of them hold
-    whole."""
-    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    whole. One that only some of them met counts as zero in the others."""
+    held = list(parameters)
+    met = torch.tensor([float(parameter.grad is not None) for parameter in held], device=group.device)
+    dist.all_reduce(met, op=dist.ReduceOp.MAX)
+    for parameter, anywhere in zip(held, met.tolist(), strict=True):
+        if anywhere and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    grads = [parameter.grad for parameter in held if parameter.grad is not None]
     flat = torch.cat([grad.flatten() for grad in grads])
     dist.all_reduce(flat)
     flat /= group.size

@@ -4,11 +4,16 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
+from gesso.models.adapter_files import CONFIG
+from gesso.models.adapter_files import WEIGHTS as WEIGHTS_OF_ADAPTER
 from gesso.models.loading import weight_files
 from gesso.train.recipe import Recipe
+from gesso.train.text_files import CopiedText
 
 WEIGHTS = "weights"
 """Name of the digest of the weights that a run starts from."""
+TEXTS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+"""Files by which examples become tokens."""
 _SETTINGS = (
     "optimizer",
     "momentum",
@@ -46,10 +51,22 @@ def identity_of(recipe: Recipe) -> dict[str, object]:
     if recipe.adapter is not None:
         found["dropout"] = recipe.adapter.dropout
     if recipe.adapter_start is not None:
-        found["adapter_start"] = str(recipe.adapter_start)
+        found["adapter_weights"] = digest_files(recipe.adapter_start, (CONFIG, WEIGHTS_OF_ADAPTER))
+    if isinstance(recipe.text, CopiedText):
+        found["text"] = digest_files(recipe.text.source, TEXTS)
     if recipe.labels is not None:
         found["labels"] = recipe.labels.fingerprint
     return {**found, "vision": recipe.vision, "policy": policy, "distill": recipe.distill}
+
+
+def digest_files(folder: Path, names: tuple[str, ...]) -> str:
+    """Returns a digest of some files of a folder, wherever it lies; those that are not there count as well."""
+    digest = hashlib.sha256()
+    for name in names:
+        path = folder / name
+        held = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{name} {len(held)}\n".encode() + held)
+    return digest.hexdigest()
 
 
 def digest_weights(folder: Path) -> str:

@@ -117,8 +117,8 @@ def load_state_tensors(
 
 def _joins_late(name: str) -> bool:
     """Says whether a parameter may have no state yet: what only canvases go through, while the causal pass learns
-    alone."""
-    return name.startswith("self_conditioning.")
+    alone, or only images, of which there was none so far."""
+    return name.startswith(("self_conditioning.", "vision."))
 
 
 def _full(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:

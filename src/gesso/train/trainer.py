@@ -244,6 +244,8 @@ class _Run:
         """Evaluates on what is held out; returns whether it is the best so far."""
         measures = self.objective.evaluate()
         loss, best = measures[0], self.progress.best_loss
+        if not math.isfinite(loss):
+            raise TrainingError(f"step {self.progress.step}: what is held out has a loss that is not a number")
         improved = best is None or loss < best
         record = self.objective.evaluation(measures, step=self.progress.step, best=improved)
         if improved:
