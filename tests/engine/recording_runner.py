@@ -84,7 +84,7 @@ class RecordingRunner:
             raise self.fail[name]
 
     vision = VisionInput(PatchLayout(4, 3), 256, 2.0)
-    images_encoded = 0
+    images_encoded = adapter_loads = 0
 
     @property
     def max_model_len(self) -> int:

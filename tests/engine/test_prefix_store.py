@@ -76,6 +76,21 @@ def test_another_adapter_and_an_unlike_prompt_get_nothing(runner: ModelRunner) -
     assert restored(runner, store, [ids[0] ^ 1, *ids[1:]]) == 0
 
 
+def test_a_name_that_means_another_adapter_gets_nothing(runner: ModelRunner) -> None:
+    store, ids = PrefixStore(runner), prompt(1, 3 * CHUNK)
+    cache = runner.new_cache(len(ids) + 8, CHUNK)
+    chunks = PromptInput(tuple(ids)).chunks(CHUNK)
+    read(runner, ids, store)
+    for number, chunk in enumerate(chunks):
+        item = PrefillItem(0, cache, chunk.key.ids)
+        runner.prefill(PrefillBatch(None, (item,)))
+        store.put(chunks, number, "red", cache, 2**40)
+    assert restored(runner, store, ids, "red") > 0
+    runner.load_adapters({})
+    assert restored(runner, store, ids, "red") == 0
+    assert restored(runner, store, ids) > 0
+
+
 def test_a_copy_that_fails_leaves_no_trace(runner: ModelRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, ids = runner.copy_prefix, prompt(1, 3 * CHUNK)
     for faulty in range(6):

@@ -40,7 +40,7 @@ class PrefixStore:
         self.bytes = 0
         self._runner = runner
         self._window = runner.config.sliding_window
-        self._roots: dict[str | None, _Node] = {}
+        self._roots: dict[tuple[str | None, int], _Node] = {}
         self._used: OrderedDict[tuple[_Node, LayerKind], int] = OrderedDict()
 
     def restore(self, chunks: Sequence[PromptChunk], adapter: str | None, cache: CacheHandle) -> int:
@@ -71,7 +71,7 @@ class PrefixStore:
         chunk = chunks[number]
         if not chunk.whole:
             return
-        parent = self._roots.setdefault(adapter, _Node())
+        parent = self._roots.setdefault(self._weights(adapter), _Node())
         for before in chunks[:number]:
             known = parent.children.get(before.key)
             if known is None:
@@ -103,6 +103,10 @@ class PrefixStore:
         self._keep(node, "sliding", sliding_bytes)
         self._touch(node, node)
 
+    def _weights(self, adapter: str | None) -> tuple[str | None, int]:
+        """Names what computed a prompt's keys: an adapter's name, and how often adapters had been loaded by then."""
+        return adapter, 0 if adapter is None else self._runner.adapter_loads
+
     def shrink(self, room: int) -> None:
         """Evicts the least recently used copies until at most `room` bytes are held."""
         while self.bytes > room and self._used:
@@ -126,7 +130,7 @@ class PrefixStore:
         """Returns the longest chain that begins a prompt and can be continued: sliding layers have all that is in
         sight."""
         chain: list[_Node] = []
-        node = self._roots.get(adapter)
+        node = self._roots.get(self._weights(adapter))
         for chunk in chunks[:-1]:  # the last one holds the last token, which is encoded by each request itself
             node = None if node is None else node.children.get(chunk.key)
             if node is None:

@@ -58,6 +58,7 @@ class ModelRunner:
             self.vision = vision_input(only_diffusion_gemma(model, "images", "a vision tower").config, vision)
         self._images = None if vision is None else ImageEmbeddings(vision)
         self._switch: AdapterSwitch | None = None
+        self._adapter_loads = 0
         self._rows: dict[int, Row] = {}
         self._numbers = count()
         self._lock = RLock()
@@ -103,12 +104,17 @@ class ModelRunner:
     def adapters(self) -> tuple[str, ...]:
         return () if self._switch is None else self._switch.names
 
+    @property
+    def adapter_loads(self) -> int:
+        return self._adapter_loads
+
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
         if self.model.offload is not None:
             raise OptionError("adapters need all weights on the device, and experts stream to it: merge one first")
         with self._lock:
             self._switch = self._switch or self._new_switch()
             self._switch.load(folders)
+            self._adapter_loads += 1
             self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:

@@ -148,6 +148,10 @@ class Runner(Protocol):
     def adapters(self) -> tuple[str, ...]:
         """Returns the names of the adapters that a batch may ask for."""
 
+    @property
+    def adapter_loads(self) -> int:
+        """Counts how often adapters were loaded: what a name means does not change in between."""
+
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
         """Loads adapters from folders, by name.
 
