@@ -1,11 +1,10 @@
 """`mode: auto` takes what its estimates say is quicker, and tells what it reckoned."""
 
-from typing import Any
-
 import pytest
 
 from engine.tiny import CANVAS
 from gesso.constraints.compile import compile_constraint
+from gesso.engine import cost
 from gesso.engine.cost import RUNS, STEPS, WARMUP, CostModel
 from gesso.engine.engine import Engine
 
@@ -51,16 +50,17 @@ def test_seconds_are_measured_once(tiny: Engine, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_interrupted_measurement_begins_anew(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, measure, passes = CostModel(tiny.runner), tiny.runner.measure, iter(range(100))
+    model = CostModel(tiny.runner)
 
-    def interrupted(*given: Any) -> float:
-        if next(passes) == WARMUP + RUNS - 1:
-            raise KeyboardInterrupt
-        return measure(*given)
+    def interrupted(_: object) -> float:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(tiny.runner, "measure", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.measure(CANVAS)
+    with monkeypatch.context() as patch:
+        patch.setattr(cost.statistics, "median", interrupted)  # behind the last pass
+        with pytest.raises(KeyboardInterrupt):
+            model.measure(CANVAS)
+    seconds = iter([0.01] * 4 * (WARMUP + RUNS))  # more than it asks for; a measurement without end would use them up
+    monkeypatch.setattr(tiny.runner, "measure", lambda *_: next(seconds))
     model.measure(CANVAS)
     assert " ms, or 1 canvas of 8 in 12.0 steps each in " in model.choose(CANVAS, 5).reason
 

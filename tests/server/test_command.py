@@ -214,6 +214,7 @@ def test_a_second_ctrl_c_ends_it_at_once() -> None:
         with httpx.stream("POST", f"{url}/v1/chat/completions", json={**LONG, "stream": True}, timeout=60):
             wait_until_running(url)
             process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
             process.send_signal(signal.SIGINT)  # by who signals the group as well: still the first
             time.sleep(0.6)
             assert process.poll() is None

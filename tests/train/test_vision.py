@@ -187,16 +187,23 @@ def tensors_of(folder: Path) -> dict[str, Tensor]:
     return {f"{name}/{key}": tensor for name in files for key, tensor in load_file(folder / name).items()}
 
 
-def test_a_run_that_was_cut_off_goes_on_with_its_tower(folder: Path, tmp_path: Path) -> None:
-    muon = TrainConfig(steps=4, batch_size=3, warmup_steps=1, checkpoint_every=2, log_every=1, optimizer="muon")
-    plan = recipe(folder, None, train=muon)
-    whole = train(plan, tmp_path / "whole")
+def assert_it_goes_on(plan: Recipe, out: Path) -> Path:
+    """Trains to the end at once, and with a break: to the same weights and state. Returns the first one's last
+    checkpoint."""
+    whole = train(plan, out / "whole")
     with pytest.raises(Cut):
-        train(plan, tmp_path / "cut", callback=CutAt(3))
-    again = train(plan, tmp_path / "cut")
+        train(plan, out / "cut", callback=CutAt(3))
+    again = train(plan, out / "cut")
     one, other = tensors_of(whole), tensors_of(again)
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
+    return whole
+
+
+def test_a_run_that_was_cut_off_goes_on_with_its_tower(folder: Path, tmp_path: Path) -> None:
+    muon = TrainConfig(steps=4, batch_size=3, warmup_steps=1, checkpoint_every=2, log_every=1, optimizer="muon")
+    plan = recipe(folder, None, train=muon)
+    whole = assert_it_goes_on(plan, tmp_path)
     assert losses_of(tmp_path / "whole") == losses_of(tmp_path / "cut")
     first = losses_of(tmp_path / "whole")
     assert first[4][0] < first[1][0]
@@ -215,13 +222,7 @@ class LatePictures(Pictures):
 
 def test_a_run_goes_on_whose_images_come_late(folder: Path, tmp_path: Path) -> None:
     plan = recipe(folder, folder, data=LatePictures(folder, load_folder(folder, "cpu").config))
-    whole = train(plan, tmp_path / "whole")
-    with pytest.raises(Cut):
-        train(plan, tmp_path / "cut", callback=CutAt(3))
-    again = train(plan, tmp_path / "cut")
-    one, other = tensors_of(whole), tensors_of(again)
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert_it_goes_on(plan, tmp_path)
 
 
 def test_a_frozen_tower_is_carried_over_and_a_trained_one_is_another(folder: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ verification the same pass judges the block (see `gesso.engine.verifier`), which
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.request_state import RequestState
@@ -105,10 +106,9 @@ def cancel(request: RequestState) -> list[Event]:
     """Ends a request with what is committed, of which some text may have been held back so far."""
     passes, output = _passes(request), request.output
     delta = output.finish("cancelled")
-    event = output.block(delta, (), (), passes, converged=False)
-    if passes:
-        _close_canvas(request, delta, (), (), passes)
-    return [*([event] if delta.text or delta.reasoning else ()), Finished(request.result())]
+    close = partial(_close_canvas, request) if passes else partial(output.block, converged=False)
+    event = close(delta, (), (), passes)
+    return [*([event] if delta != Delta() else ()), Finished(request.result())]
 
 
 def fail(request: RequestState, event: Failed) -> list[Event]:

@@ -4,14 +4,14 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from gesso.models.adapter_files import CONFIG
-from gesso.models.adapter_files import WEIGHTS as WEIGHTS_OF_ADAPTER
+from gesso.models import adapter_files
 from gesso.models.loading import weight_files
 from gesso.train.recipe import Recipe
 from gesso.train.text_files import CopiedText
 
 WEIGHTS = "weights"
 """Name of the digest of the weights that a run starts from."""
+ADAPTER = (adapter_files.CONFIG, adapter_files.WEIGHTS)
 TEXTS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 """Files by which examples become tokens."""
 _SETTINGS = (
@@ -51,7 +51,7 @@ def identity_of(recipe: Recipe) -> dict[str, object]:
     if recipe.adapter is not None:
         found["dropout"] = recipe.adapter.dropout
     if recipe.adapter_start is not None:
-        found["adapter_weights"] = digest_files(recipe.adapter_start, (CONFIG, WEIGHTS_OF_ADAPTER))
+        found["adapter_weights"] = digest_files(recipe.adapter_start, ADAPTER)
     if isinstance(recipe.text, CopiedText):
         found["text"] = digest_files(recipe.text.source, TEXTS)
     if recipe.labels is not None:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
@@ -175,19 +175,15 @@ class _Team:
         if self.job.value % 2:  # one was given up all the same, by a second interrupt: nobody may take units of it
             self.job.value += 1
         self._wait(self.inside.value)
-        interrupt: BaseException | None = None
         try:
             jobs()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            interrupt = error
-        while interrupt is not None:
-            try:
-                self._end()
-                break
-            except BaseException as error:  # noqa: BLE001 - raised below
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
+        except BaseException:
+            ended = False
+            while not ended:
+                with suppress(BaseException):  # another interrupt: the first is raised
+                    self._end()
+                    ended = True
+            raise
 
     def _end(self) -> None:
         """Ends the job that is open, if there is one, wherever its opener was interrupted."""
