@@ -11,7 +11,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file
 
-from gesso.errors import ConfigError, TrainingError
+from gesso.errors import ConfigError, OptionError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train import trainer
@@ -19,6 +19,7 @@ from gesso.train.batch import Conversation
 from gesso.train.checkpoint import checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
+from gesso.train.records import Record, TrainingCallback
 from gesso.train.step import learning_rate
 from gesso.train.text_files import NewText
 from train.runs import SHAPE, Cut, CutAt, Fixed, Told, losses_of, metrics, recipe, same_files, tokenizer, train
@@ -132,6 +133,21 @@ def test_a_run_that_is_told_to_stop_leaves_a_checkpoint_and_goes_on_as_if_it_had
     outcome = trainer.train(recipe(), tmp_path / "parts", device="cpu", should_stop=lambda: next(told))
     assert (outcome.reason, outcome.last.name) == ("interrupted", "step-000003")
     assert same_files(whole, train(recipe(), tmp_path / "parts", device="cpu"))
+
+
+def test_two_at_once_do_not_train_into_a_folder(tmp_path: Path) -> None:
+    refused: list[OptionError] = []
+
+    class Second(TrainingCallback):
+        def stepped(self, step: int, record: Record | None) -> None:
+            with pytest.raises(OptionError, match=r"another process trains into") as info:
+                train(recipe(), tmp_path, device="cpu")
+            refused.append(info.value)
+
+    whole = train(recipe(), tmp_path, device="cpu", callback=Second())
+    assert [error.option for error in refused] == ["out"] * 12
+    assert same_files(whole, train(recipe(), tmp_path / "alone", device="cpu"))
+    assert train(recipe(), tmp_path, device="cpu") == whole
 
 
 def test_every_step_is_told(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ before the next. Whatever ends the process, the next one cuts off a torn last li
 a time holds it.
 """
 
-import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,14 +14,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from gesso.errors import OptionError
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows has other locks; there nothing keeps two processes apart
-    fcntl = None  # type: ignore[assignment]
-
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
-"""What file systems without locks say."""
+from gesso.file_lock import hold
 
 
 class Journal:
@@ -139,23 +131,6 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def hold(file: BinaryIO, refusal: str, option: str) -> None:
-    """Locks a file for as long as it is open, where the system and the file system have such locks.
-
-    Raises:
-        OptionError: with this refusal, where another process holds it.
-    """
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OptionError(refusal, option=option) from None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
 
 
 def is_error(line: dict[str, object]) -> bool:

@@ -11,8 +11,8 @@ from hashlib import sha1, sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gesso.batch.journal import hold
 from gesso.errors import HubError, OptionError
+from gesso.file_lock import hold
 from gesso.json_files import read_json
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gesso.batch.journal import hold
 from gesso.errors import OptionError
+from gesso.file_lock import hold
 from gesso.server.batch_models import Batch, FileObject
 from gesso.server.errors import ApiError
 

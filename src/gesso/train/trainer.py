@@ -19,6 +19,7 @@ import torch
 
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError, UserError
+from gesso.file_lock import held_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import (
@@ -81,20 +82,23 @@ def train(
         should_stop: asked after every step; True ends the run with a checkpoint.
 
     Raises:
+        OptionError: another process trains into `out`, or settings that contradict each other.
         TrainingError: the loss is not a number, or a checkpoint cannot be written.
         CheckpointError: `out` holds checkpoints, and none that this recipe can go on from.
     """
     group = join_process_group(device)
     # After an error the others may wait in a collective: the process ends, and torchrun ends them.
     fresh = not out.exists()
-    try:
-        run = _Run(recipe, out, group, callback or TrainingCallback())
-    except UserError:
-        if fresh:
-            with contextlib.suppress(OSError):  # another process may have removed it, or written into it
-                out.rmdir()
-        raise
-    outcome = run.go(stop_at, max_minutes, should_stop)
+    out.mkdir(parents=True, exist_ok=True)
+    with held_folder(out, f"another process trains into {out}", "out") if group.is_main else contextlib.nullcontext():
+        try:
+            run = _Run(recipe, out, group, callback or TrainingCallback())
+        except UserError:
+            if fresh:
+                with contextlib.suppress(OSError):  # another process may have removed it, or written into it
+                    out.rmdir()
+            raise
+        outcome = run.go(stop_at, max_minutes, should_stop)
     leave_process_group(group)
     return outcome
 
@@ -117,7 +121,6 @@ class _Run:
             )
         check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
         group = self.group = split_sequences(group, recipe.train.context_parallel)
-        out.mkdir(parents=True, exist_ok=True)
         if group.is_main:
             remove_leftovers(out)
         mesh = process_mesh(group) if group.size > 1 else None

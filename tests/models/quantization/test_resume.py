@@ -75,6 +75,19 @@ def test_it_goes_on_and_ends_as_if_nothing_had_happened(source: Path, tmp_path: 
     )
 
 
+def test_two_at_once_do_not_convert_into_a_folder(source: Path, tmp_path: Path) -> None:
+    refused: list[OptionError] = []
+
+    def meanwhile(done: int, of: int) -> None:
+        with pytest.raises(OptionError, match=r"out\.partial is being written by another process") as info:
+            quantize_folder(source, tmp_path / "out", CHOSEN)
+        refused.append(info.value)
+
+    quantize_folder(source, tmp_path / "out", CHOSEN, meanwhile)
+    assert len(refused) == len(list((tmp_path / "out").glob("*.safetensors")))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("what", ["formats", "a file that is gone", "a file that is cut off"])
 def test_another_conversion_begins_anew(source: Path, tmp_path: Path, monkeypatch: Any, what: str) -> None:
     out = tmp_path / "out"

@@ -90,43 +90,42 @@ def quantize_folder(
     partial = resume.partial_of(out)
     of = resume.fingerprint(files.values(), write_quantization(chosen))
     told = None if calibrate is None else calibrate.described(chosen, of["files"])
-    done = resume.start(partial, calibration.with_calibration(of, told), Written)
-
     layers: dict[str, list[str]] = {}
     for name in plain:
         layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
     work = [*layers.values(), list(others)] if others else list(layers.values())
     shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
-    written = sum((partial / shard).stat().st_size for shard in done.shards)
-    try:
-        _check_space(out, packed, forms, found, others, written)
-    except OptionError:
-        if not done.shards:  # what is done already waits for room
+    with resume.started(partial, calibration.with_calibration(of, told), Written) as done:
+        written = sum((partial / shard).stat().st_size for shard in done.shards)
+        try:
+            _check_space(out, packed, forms, found, others, written)
+        except OptionError:
+            if not done.shards:  # what is done already waits for room
+                shutil.rmtree(partial, ignore_errors=True)
+            raise
+        try:
+            experts = packed.config.num_experts
+            scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
+            for number, (file, names) in enumerate(zip(shards, work, strict=True)):
+                progress(number, len(shards))
+                if file in done.shards:
+                    continue
+                folds = Folds() if scales is None else scales.folds(names)
+                held: dict[str, Tensor] = {}
+                for name in names:
+                    held |= (
+                        _copy(name, others[name])
+                        if name in others
+                        else _pack(name, *found[name], plain[name], form_of(name, forms), done, folds)
+                    )
+                write_tensors(partial / file, held)
+                done.weight_map |= dict.fromkeys(held, file)
+                done.shards.append(file)
+                done.save(partial)
+            after = finish_folder(source, partial, out, chosen, done, told)
+        except GessoError:  # it would end so again
             shutil.rmtree(partial, ignore_errors=True)
-        raise
-    try:
-        experts = packed.config.num_experts
-        scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
-        for number, (file, names) in enumerate(zip(shards, work, strict=True)):
-            progress(number, len(shards))
-            if file in done.shards:
-                continue
-            folds = Folds() if scales is None else scales.folds(names)
-            held: dict[str, Tensor] = {}
-            for name in names:
-                held |= (
-                    _copy(name, others[name])
-                    if name in others
-                    else _pack(name, *found[name], plain[name], form_of(name, forms), done, folds)
-                )
-            write_tensors(partial / file, held)
-            done.weight_map |= dict.fromkeys(held, file)
-            done.shards.append(file)
-            done.save(partial)
-        after = finish_folder(source, partial, out, chosen, done, told)
-    except GessoError:  # it would end so again
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+            raise
     before = sum(path.stat().st_size for path in set(files.values()))
     return QuantizeReport(before, after, done.worst, done.tensor, calibration.report(done))
 

@@ -1,12 +1,14 @@
 """Remembers how far a conversion is, so that one that was broken off goes on from its last whole file."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gesso.errors import OptionError
+from gesso.file_lock import held_folder
 from gesso.json_files import read_json
 from gesso.models.saving import write_json
 
@@ -70,19 +72,23 @@ def _is_sound(found: Written, empty: Written) -> bool:
     return kinds and all(isinstance(name, str) for name in (*found.shards, *found.weight_map.values()))
 
 
-def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
-    """Returns what `peek` does; anything else of an earlier conversion in the folder is removed.
+@contextmanager
+def started(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> Iterator[W]:
+    """Yields what `peek` returns and keeps other processes from the folder meanwhile; anything else of an earlier
+    conversion there is removed.
 
     Raises:
-        OptionError: see `partial_of`.
+        OptionError: see `partial_of`; or another process writes there.
     """
     _check_own(folder)
-    found = peek(folder, of, fresh)
-    if not found.shards and not found.observed:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        found.save(folder)
-    return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with held_folder(folder, f"{folder} is being written by another process", "out"):
+        found = peek(folder, of, fresh)
+        if not found.shards and not found.observed:
+            for path in folder.iterdir():
+                path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+            found.save(folder)
+        yield found
 
 
 def partial_of(out: Path) -> Path:

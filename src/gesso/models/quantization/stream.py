@@ -84,13 +84,13 @@ def quantize_stream(
     of = {"formats": write_quantization(chosen), "files": planned.source.sums}
     earlier = resume.peek(partial, of, Streamed)
     check_disk(out, planned.bytes_written - sum((partial / own).stat().st_size for own in earlier.shards))
-    done = resume.start(partial, of, Streamed)
-    progress(sum(planned.source.files[name].size for name in done.files_done) + done.position)
-    for name in planned.source.files:
-        if name not in done.files_done:
-            _take_file(name, planned, partial, done, progress)
-    done.tensor, done.worst = max(done.errors.items(), key=lambda item: item[1], default=("", 0.0))
-    after = finish_folder(planned.source.folder, partial, out, chosen, done)
+    with resume.started(partial, of, Streamed) as done:
+        progress(sum(planned.source.files[name].size for name in done.files_done) + done.position)
+        for name in planned.source.files:
+            if name not in done.files_done:
+                _take_file(name, planned, partial, done, progress)
+        done.tensor, done.worst = max(done.errors.items(), key=lambda item: item[1], default=("", 0.0))
+        after = finish_folder(planned.source.folder, partial, out, chosen, done)
     return QuantizeReport(planned.source.bytes, after, done.worst, done.tensor)
 
 

@@ -1,0 +1,50 @@
+"""One process at a time writes a file or a folder."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso import file_lock
+from gesso.errors import OptionError
+from gesso.file_lock import held_folder, hold
+
+
+def test_a_folder_is_held_while_it_is_emptied_and_renamed(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    with held_folder(folder, "taken", "out"):
+        for _ in range(2):
+            with pytest.raises(OptionError, match=r"^taken$") as info, held_folder(folder, "taken", "out"):
+                pass
+            assert info.value.option == "out"
+        (folder / "file").write_text("x", "utf-8")
+        folder = folder.rename(tmp_path / "other")
+        with pytest.raises(OptionError, match=r"^taken$"), held_folder(folder, "taken", "out"):
+            pass
+    with held_folder(folder, "taken", "out"):
+        pass
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(("number", "refused"), [(errno.ENOLCK, False), (errno.EIO, True)])
+def test_a_file_system_without_locks_keeps_nobody_from_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, refused: bool
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(number, "told so")
+
+    monkeypatch.setattr(file_lock.fcntl, "flock", fail)
+    with (tmp_path / "file").open("ab") as file:
+        if refused:
+            with pytest.raises(OSError, match="told so"):
+                hold(file, "taken", "out")
+        else:
+            hold(file, "taken", "out")
+
+
+def test_a_system_without_locks_keeps_nobody_from_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_lock, "fcntl", None)
+    with held_folder(tmp_path, "taken", "out"), held_folder(tmp_path, "taken", "out"):
+        pass
