@@ -73,10 +73,10 @@ def test_mistakes_get_one_line(gesso: Gesso, seeing: Path, bundled: Path, data: 
             f"{data}, line 1: message 1: the message holds an image, and this model has no eyes",
         ),
         ((data, "--model", blind, "--estimate"), "the data holds images, and this model has no eyes"),
-        ((data, "--model", seeing, "--train-vision"), "train_vision needs the method full"),
+        ((data, "--model", seeing, "--train-vision"), "--train-vision needs the method full"),
         ((text, "--model", seeing, "--train-vision", "--method", "full"), "no line holds one"),
         (("--model", seeing, "--train-vision", "--estimate"), "--train-vision is for data with images"),
-        ((data, "--model", seeing, "--image-budget", 100), "image_budget must be one of 70"),
+        ((data, "--model", seeing, "--image-budget", 100), "--image-budget must be one of 70"),
     ):
         outcome = gesso("finetune", *arguments, "--out", out, "--held-out", 0)
         assert (outcome.code, outcome.out) == (2, "")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.flag_names import flags_in_refusals
 
 if TYPE_CHECKING:
     from gesso.train.file_data import FileData
@@ -26,6 +27,7 @@ SamplePrompts = Annotated[
 HeldOutFiles = Annotated[list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.")]
 
 
+@flags_in_refusals(keep_checkpoints="--keep", own_draft_probability="--own-drafts", own_draft_rounds="--draft-rounds")
 def finetune(
     data: Files = None,
     out: Out = None,
@@ -118,7 +120,9 @@ def finetune(
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
-    evaluate_every: Annotated[int, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.")] = 50,
+    evaluate_every: Annotated[
+        int | None, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.  [default: 50]")
+    ] = None,
     patience: Annotated[int, typer.Option(help="End after so many evaluations without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
@@ -161,6 +165,8 @@ def finetune(
     if not 0 <= own_drafts <= 1:
         raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
+    evaluates = bool(share or held_out_file)
+    _check_evaluation(evaluates, patience, evaluate_every)
     usual = LoraConfig()
     lora = LoraConfig(
         usual.rank if rank is None else rank,
@@ -190,7 +196,7 @@ def finetune(
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,
         log_every=1 if steps is not None and steps <= 50 else 10,
-        evaluate_every=evaluate_every if share or held_out_file else 0,
+        evaluate_every=(50 if evaluate_every is None else evaluate_every) if evaluates else 0,
         patience=patience,
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
@@ -269,6 +275,16 @@ def _print_data(examples: "FileData", vary_copies: float) -> None:
             " --vary-copies 0.9 teaches to copy any",
             style="dim",
         )
+
+
+def _check_evaluation(evaluates: bool, patience: int, evaluate_every: int | None) -> None:
+    """Raises OptionError where something is asked of evaluations, and nothing is held out."""
+    from gesso.errors import OptionError
+
+    for name, value in (("patience", patience), ("evaluate-every", evaluate_every)):
+        if value and not evaluates:
+            option = name.replace("-", "_")
+            raise OptionError(f"--{name} is of what is held out, and --held-out 0 holds out nothing", option=option)
 
 
 def _given(**options: object) -> list[tuple[str, bool]]:

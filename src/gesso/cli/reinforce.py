@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.flag_names import flags_in_refusals
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The checkpoint to start from.")]
 Tasks = Annotated[
@@ -30,6 +31,7 @@ Targets = Annotated[
 ]
 
 
+@flags_in_refusals(keep_checkpoints="--keep", kl_weight="--kl")
 def reinforce(
     model: Model = "mini",
     out: Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")] = None,

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.flag_names import flags_in_refusals
 
 if TYPE_CHECKING:
     from gesso.train.estimate_vision import ImageLoad
     from gesso.train.recipe import Recipe
 
 
+@flags_in_refusals()
 def train(
     recipe: Annotated[str | None, typer.Argument(help="Name of a recipe; left out, the recipes are listed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE without it.")] = None,

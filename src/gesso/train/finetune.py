@@ -88,7 +88,7 @@ def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationCo
     if causal_only and of_canvases:
         raise OptionError(
             "causal_only leaves the canvases out: leave out own_drafts, on_policy, time_exponent, source_share and "
-            "distill",
+            "distillation",
             option="causal_only",
         )
     return causal_only

@@ -1,0 +1,49 @@
+"""Settings that are refused are named as they are written on the command line."""
+
+import inspect
+
+import pytest
+
+from gesso.cli.flag_names import flags_in_refusals
+from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
+
+
+@flags_in_refusals(keep_checkpoints="--keep")
+def command(error: UserError, learning_rate: float = 1.0, patience: int = 0) -> int:
+    """Does nothing."""
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("said", "read", "option"),
+    [
+        ("learning_rate must be above 0", "--learning-rate must be above 0", "learning_rate"),
+        ("keep_checkpoints must be at least 1", "--keep must be at least 1", "keep"),
+        ("patience has to have patience", "--patience has to have patience", "patience"),
+        ("too small a learning_rate, and no patience", "too small a --learning-rate, and no patience", "learning_rate"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ConfigError, OptionError])
+def test_settings_become_flags(kind: type[UserError], said: str, read: str, option: str) -> None:
+    with pytest.raises(OptionError) as info:
+        command(kind(said, hint="do"))
+    assert (str(info.value), info.value.option, info.value.hint) == (read, option, "do")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("learning_rates are not my_learning_rate"),
+        OptionError("--keep is named already", option="keep"),
+        CheckpointError("learning_rate is a word of a file"),
+    ],
+)
+def test_what_names_no_setting_stays_as_it_is(error: UserError) -> None:
+    with pytest.raises(type(error)) as info:
+        command(error)
+    assert info.value is error
+
+
+def test_the_command_keeps_its_parameters() -> None:
+    assert [*inspect.signature(command).parameters] == ["error", "learning_rate", "patience"]
+    assert command.__doc__ == "Does nothing."
