@@ -1,7 +1,10 @@
 """Answers on the disk: torn ends are cut, and a file is of one batch and one process."""
 
+import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,6 +126,40 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match=f"^{path} is no file"):
             Journal(path, FACTS)
         assert not path.with_name(f"{path.name}.batch").exists()
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from gesso.batch.journal import Journal
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+line = '{"id": "%d", "response": {"status_code": 200}, "fill": "' + "x" * 50_000 + '"}'
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, resource.RLIM_INFINITY))
+first = Journal(path, {})
+first.append([line % 0])
+for _ in range(2):
+    try:
+        first.append([line % 1])
+    except OSError as error:
+        print(error.errno, path.stat().st_size < 60_000)
+first.close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+kept = first  # still referred to, as by a traceback
+with Journal(path, {}) as second:
+    print(sorted(second.done))
+    second.append([line % 1])
+with Journal(path, {}) as third:
+    print(sorted(third.done), path.read_bytes().count(b"\\n"))
+"""
+
+
+def test_a_full_disk_keeps_the_file_from_nobody(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL, tmp_path / "out.jsonl"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    assert ran.stdout.split("\n")[:4] == [f"{errno.EFBIG} True", f"{errno.EFBIG} True", "['0']", "['0', '1'] 2"]
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

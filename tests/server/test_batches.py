@@ -276,6 +276,35 @@ def test_a_passing_error_of_the_disk_costs_a_batch_time_alone(
     store.close()
 
 
+def test_a_batch_that_waits_for_the_disk_tells_what_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _waiting(tmp_path)
+
+    async def full(*given: Any) -> None:
+        await _answered(*given)
+        raise OSError(errno.ENOSPC, "full")
+
+    async def go() -> RequestCounts:
+        worker = _worker(store, monkeypatch, full)
+        task = asyncio.create_task(worker.run())
+        try:
+            async with asyncio.timeout(30):
+                while not (counts := worker.shown(store.batch("batch_1")).request_counts).completed:
+                    await asyncio.sleep(0.01)
+            for _ in range(10):
+                await asyncio.sleep(0.01)
+                assert worker.shown(store.batch("batch_1")).request_counts == counts
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        return counts
+
+    counts = asyncio.run(go())
+    assert (counts.total, counts.completed, counts.failed) == (1, 1, 0)
+    store.close()
+
+
 def test_a_failing_store_does_not_end_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

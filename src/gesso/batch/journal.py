@@ -9,6 +9,7 @@ a time holds it.
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -47,7 +48,8 @@ class Journal:
         try:
             hold(self._lock, f"{path} is being written by another process", option)
             self._check(beside, dict(facts), option)
-            self._file: BinaryIO = path.open("ab")
+            # Without a buffer: what a full disk refused is not written again when the file is closed.
+            self._file: BinaryIO = path.open("ab", buffering=0)
             self._cut(self._read())
         except BaseException:
             self._lock.close()
@@ -114,8 +116,16 @@ class Journal:
         Raises:
             OSError: the disk is full, or gone.
         """
-        self._file.write("".join(f"{line}\n" for line in lines).encode())
-        _to_disk(self._file)
+        rest = memoryview("".join(f"{line}\n" for line in lines).encode())
+        end = self._file.seek(0, os.SEEK_END)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            _to_disk(self._file)
+        except OSError:
+            with suppress(OSError):  # else the next to open the file cuts off what is torn
+                self._file.truncate(end)
+            raise
         for line in lines:
             parsed = json.loads(line)
             self.done.add(parsed["id"])
@@ -123,8 +133,10 @@ class Journal:
 
     def close(self) -> None:
         """Lets the file go."""
-        self._file.close()
-        self._lock.close()
+        try:
+            self._file.close()
+        finally:
+            self._lock.close()
 
     def __enter__(self) -> "Journal":
         return self

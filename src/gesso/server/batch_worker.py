@@ -54,6 +54,8 @@ class BatchWorker:
         self._task: asyncio.Task[None] | None = None
         """Of the lines of the batch that is running."""
         self._journals: tuple[Journal, Journal] | None = None
+        self._waiting: Batch | None = None
+        """The batch that was broken off last, with its counts: a full disk takes no document that has them."""
 
     def wake(self) -> None:
         """Tells that there is a new batch."""
@@ -61,8 +63,12 @@ class BatchWorker:
 
     def shown(self, batch: Batch) -> Batch:
         """Returns a batch with its counts as they are now."""
-        if self._running is not None and self._running.id == batch.id:
-            batch.request_counts = self._counts(self._running.request_counts.total)
+        running = self._running is not None and self._running.id == batch.id
+        waits = self._waiting is not None and self._waiting.id == batch.id and not batch.over
+        if running and self._journals is not None:
+            batch.request_counts = self._counts(batch.request_counts.total)
+        elif waits and self._waiting is not None:
+            batch.request_counts = self._waiting.request_counts
         return batch
 
     async def cancel(self, identity: str) -> Batch:
@@ -175,7 +181,8 @@ class BatchWorker:
                 )
                 await self._finish(batch, await self._answer(batch, scanned, left))
             finally:
-                self._journals = None
+                batch.request_counts = self._counts(scanned.lines)
+                self._journals, self._waiting = None, batch
         for kind in ("output", "errors"):
             work = self.store.work_path(batch, kind)
             for rest in (work, work.with_name(f"{work.name}.batch")):

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from gesso.server.errors import ApiError
+from gesso.server.plain_http import PlainHttp
 
 GRACE = 0.05
 LINGER = 1.0
@@ -45,8 +46,8 @@ class _RefusedError(Exception):
     """Ends the parsing of a head that is past a limit."""
 
 
-class Connection(HttpToolsProtocol):
-    """Speaks HTTP as uvicorn does, within the limits."""
+class Connection(PlainHttp):
+    """Speaks HTTP within the limits."""
 
     def __init__(self, limits: ConnectionLimits, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
