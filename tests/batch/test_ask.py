@@ -68,6 +68,25 @@ def test_a_server_that_does_not_come_back_is_given_up() -> None:
         asked(lambda request: httpx.Response(503, json={"error": {"message": "the engine has failed"}}), patience=0.0)
 
 
+def test_patience_begins_with_the_first_failure_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the time of an answer that breaks off counts, nor that of a full queue."""
+    now = [0.0]
+    monkeypatch.setattr("gesso.batch.ask.time.monotonic", lambda: now[0])
+    told: list[tuple[float, int]] = [(500, 0), (290, 0), (0, 429), (500, 0), (200, 503), (90, 0), (900, 200)]
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seconds, status = told.pop(0)
+        now[0] += seconds
+        if not status:
+            raise httpx.ReadError("gone")
+        return httpx.Response(status, json={})
+
+    assert asked(handler).status == 200
+    told += [(500, 0), (290, 503), (11, 503)]
+    with pytest.raises(ServerGoneError):
+        asked(handler)
+
+
 def test_a_key_that_no_header_can_have_is_refused() -> None:
     with pytest.raises(OptionError, match="printable ASCII"):
         over_http("http://a", "k\u00e4")

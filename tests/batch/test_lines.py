@@ -66,6 +66,19 @@ def test_blank_lines_count_for_numbers_only(tmp_path: Path) -> None:
     assert scanned.identity(2) != scanned.identity(4)
 
 
+def test_a_line_of_just_the_most_bytes_takes_nothing_from_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = json.dumps(request())
+    longest = len(good)
+    monkeypatch.setattr("gesso.batch.lines.MAX_LINE_BYTES", longest)
+    path = tmp_path / "in.jsonl"
+    for fill in range(-1, 3):
+        path.write_text(f"{good[:-1]}{' ' * fill}}}\n{good}\n{good}", "utf-8")
+        problems = [request.problem and request.problem.code for request in requests_of(path)]
+        assert problems == ["line_too_long" if fill > 0 else None, None, None]
+
+
 def test_ids_are_of_the_input(tmp_path: Path) -> None:
     (one, other) = (tmp_path / "1", tmp_path / "2")
     one.write_text(json.dumps(request("a")))

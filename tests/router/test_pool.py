@@ -10,7 +10,7 @@ from gesso.router.affinity import PrefixTable, prefix_digests
 from gesso.router.client import NotListeningError
 from gesso.router.health import Health
 from gesso.router.limits import TokenBuckets
-from gesso.router.replicas import FAILURES, LONGEST_PAUSE, PAUSE, Pool, Replica
+from gesso.router.replicas import ANOTHER, FAILURES, LONGEST_PAUSE, PAUSE, Pool, Replica
 
 PATH = "/v1/chat/completions"
 
@@ -154,6 +154,22 @@ def test_a_draining_replica_gets_nothing_new() -> None:
     for replica in made.replicas.values():
         replica.draining = True
     assert made.choose(chat("Hi")) is None
+
+
+def test_another_request_tries_where_the_first_has_no_answer_yet() -> None:
+    clock = Clock()
+    made = pool(1, clock=clock)
+    for _ in range(FAILURES):
+        made.failed(made.replicas["r0"])
+    clock.now += PAUSE
+    assert made.choose(()) is not None
+    assert made.choose(()) is None
+    assert not made.has_other(())
+    clock.now += ANOTHER
+    assert made.has_other(())
+    assert not made.has_other({"r0"})
+    assert made.choose(()) is not None
+    assert made.choose(()) is None
 
 
 def test_a_breaker_opens_and_tries_again() -> None:

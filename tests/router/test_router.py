@@ -55,6 +55,37 @@ def test_a_crash_and_a_full_queue_are_asked_of_another() -> None:
     assert all(replica.failures == 0 for replica in made.router.pool.replicas.values())
 
 
+def test_what_every_replica_crashes_at_is_no_fault_of_theirs() -> None:
+    """It is asked of three, and counts against none of them; where another one answers, it was theirs."""
+    services = [FakeService() for _ in range(5)]
+    for each in services:
+        each.events = [Failed("a pass crashed", "crash")]
+    made = Fleet(*(Dying(server(each)) for each in services))
+    for _ in range(4):
+        assert made(PATH, CHAT).json()["error"]["code"] == "internal_error"
+    assert [len(each.requests) for each in services].count(0) >= 2
+    assert sum(len(each.requests) for each in services) == 12
+    states = made.router.pool.replicas.values()
+    assert {replica.failures for replica in states} == {0}
+    two = Fleet(Dying(server(services[0])), Dying(server(FakeService())))
+    two.router.pool.replicas["http://1"].load = 1
+    assert two(PATH, CHAT).status_code == 200
+    assert [replica.failures for replica in two.router.pool.replicas.values()] == [1, 0]
+    alone = Dying(server(services[0]))
+    assert Fleet(alone)(PATH, CHAT).status_code == 500
+    assert len(alone.bodies) == 1
+
+
+def test_a_full_replica_is_asked_once_where_the_others_take_nothing() -> None:
+    full = FakeService()
+    full.error = QueueFullError("full", 3.0)
+    replicas = [Dying(server(full)) for _ in range(2)]
+    made = Fleet(*replicas, Dying(server(FakeService())))
+    made.router.pool.replicas["http://2"].state = "lost"
+    assert made(PATH, CHAT).status_code == 429
+    assert [len(replica.bodies) for replica in replicas] == [1, 1]
+
+
 def test_a_bad_request_is_answered_once_and_to_the_letter() -> None:
     made = fleet([], [])
     for body in ({"model": "mini", "stream": True}, {**CHAT, "stream": True, "temprature": 1}):
@@ -109,6 +140,13 @@ def test_keys_hosts_and_rates_are_the_routers_own() -> None:
     assert int(refused.headers["retry-after"]) >= 1
     assert made("/ready", method="GET").status_code == 200
     assert made.metric("rate_limited_total") == 2
+
+
+def test_routes_are_told_apart_also_with_keys() -> None:
+    made = Fleet(Dying(server(FakeService())), api_keys=("k",))
+    assert made(PATH, CHAT, headers={"Authorization": "Bearer k"}).status_code == 200
+    text = made("/metrics", method="GET", headers={"X-API-Key": "k"}).text
+    assert f'gesso_router_http_requests_total{{route="{PATH}",status="200"}} 1.0' in text
 
 
 def test_a_rate_is_of_the_key_that_counts() -> None:

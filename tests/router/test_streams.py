@@ -299,6 +299,25 @@ def test_a_crash_of_the_router_is_told_inside_the_stream(monkeypatch: pytest.Mon
         assert fleet(path, request(path)).status_code == 500
 
 
+@pytest.mark.parametrize("path", REQUESTS)
+def test_a_request_that_takes_too_long_is_asked_for_once(path: str) -> None:
+    late = service([block("Hello"), Failed("timeout", "not finished within 1 seconds")])
+    replicas = [Dying(server(late)) for _ in range(2)]
+    fleet = Fleet(*replicas)
+    assert "not finished within 1 seconds" in fleet(path, request(path)).text
+    assert sum(len(replica.bodies) for replica in replicas) == 1
+    assert {replica.failures for replica in fleet.router.pool.replicas.values()} == {0}
+
+
+def test_a_breaker_closes_with_the_first_words_of_a_stream() -> None:
+    """Others may ask a server again while the stream that tried it is still under way; this one breaks off."""
+    fleet = Fleet(Dying(server(service()), [2]), retries=0)
+    (replica,) = fleet.router.pool.replicas.values()
+    replica.opened, replica.failures = 3, 5
+    assert '"code": "replica_lost"' in fleet("/v1/chat/completions", request("/v1/chat/completions")).text
+    assert (replica.open, replica.failures) == (False, 1)
+
+
 def test_an_answer_that_never_says_what_the_client_has_ends() -> None:
     """The second server writes otherwise, and does not begin as it is asked to either."""
     other = service([block("Good day"), Finished(result(text="Good day"))])

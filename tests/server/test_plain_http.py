@@ -37,7 +37,8 @@ def answers(url: str, *parts: bytes) -> list[tuple[bytes, bytes]]:
 
 def post(*headers: bytes, body: bytes = BODY, version: bytes = b"1.1", sized: bool = True) -> bytes:
     length = (b"Content-Length: %d" % len(body),) if sized else ()
-    lines = (b"POST /v1/chat/completions HTTP/" + version, b"Host: localhost", b"Content-Type: application/json", *headers, *length)
+    kind = b"Content-Type: application/json"
+    lines = (b"POST /v1/chat/completions HTTP/" + version, b"Host: localhost", kind, *headers, *length)
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
@@ -59,7 +60,7 @@ def test_an_upgrade_that_is_offered_is_not_taken(url: str, cut: str, framing: st
     parts = {"whole": [data], "behind the head": [data[:head], data[head:]]}
     found = answers(url, *parts.get(cut, [data[i : i + 1] for i in range(len(data))]))
     assert [head.split()[0] for head, _ in found] == [b"200"] * 3
-    assert [list(json.loads(body))[0] for _, body in found] == ["id", "id", "object"]
+    assert [json.loads(body)["object"] for _, body in found] == ["chat.completion"] * 2 + ["list"]
 
 
 def test_a_body_that_looks_like_a_request_is_none(url: str) -> None:
@@ -78,7 +79,7 @@ def test_what_is_broken_or_too_large_behind_an_upgrade_is_refused(url: str) -> N
     ((head, _),) = answers(url, broken)
     assert head.startswith(b"400 ")
     many = b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n"
-    assert [head.split()[0] for head, _ in answers(url, post(UPGRADE.rstrip()) + many)] == [b"200", b"431"]
+    assert [head.split()[0] for head, _ in answers(url, post(UPGRADE.rstrip()) + many)][-1] == b"431"
 
 
 def test_a_client_of_http_1_0_gets_a_stream_as_it_is(url: str) -> None:

@@ -39,6 +39,13 @@ def test_with_keys_almost_all_is_closed(service: FakeService, path: str) -> None
     assert client.get("/health").status_code == client.get("/ready").status_code == 200
 
 
+def test_routes_are_told_apart_also_with_keys(service: FakeService) -> None:
+    client, key = make_client(service, api_keys=("one",)), {"X-API-Key": "one"}
+    assert client.post("/v1/chat/completions", json=chat_body(), headers=key).status_code == 200
+    lines = client.get("/metrics", headers=key).text.splitlines()
+    assert 'gesso_http_requests_total{route="/v1/chat/completions",status="200"} 1.0' in lines
+
+
 @pytest.mark.parametrize("header", ["Bearer one", "bearer two", "Bearer  one "])
 def test_any_key_opens(service: FakeService, header: str) -> None:
     client = make_client(service, api_keys=("one", "two"))

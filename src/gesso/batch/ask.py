@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from typing import Any
 
@@ -26,8 +27,8 @@ class Asker:
 
     Args:
         client: with the server's address and headers.
-        patience: seconds without any answer after which the server is given up; 0 gives up at the first refusal but
-            that of a full queue.
+        patience: seconds from the first of several failures in a row after which the server is given up; 0 gives up at
+            the first failure. A full queue is none.
     """
 
     def __init__(self, client: httpx.AsyncClient, patience: float = 300.0) -> None:
@@ -43,7 +44,7 @@ class Asker:
             ServerGoneError: the server refuses everything, or cannot be reached any more.
             OptionError: nothing takes connections at its address, and never did.
         """
-        since, pause = time.monotonic(), 0.25
+        pause, since = 0.25, math.inf
         while True:
             wanted: float | None = None
             try:
@@ -60,7 +61,8 @@ class Asker:
                 reason, full = f"the server refuses requests: {_message(response)}", response.status_code == 429
                 wanted = _seconds(response.headers.get("retry-after"))
             # A full queue empties by itself, however long that takes.
-            if not full and time.monotonic() - since >= self._patience:
+            since = math.inf if full else min(since, time.monotonic())
+            if time.monotonic() - since >= self._patience:
                 raise ServerGoneError(reason)
             await asyncio.sleep(min(LONGEST_PAUSE, pause if wanted is None else wanted))
             pause = min(LONGEST_PAUSE, pause * 2)

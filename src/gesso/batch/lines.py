@@ -141,7 +141,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     number = 0
     while raw := file.readline(MAX_LINE_BYTES + 1):
         number += 1
-        if len(raw) > MAX_LINE_BYTES:
+        if len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
             while (rest := file.readline(2**20)) and not rest.endswith(b"\n"):
                 pass
         yield number, raw
@@ -153,7 +153,7 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     def bad(code: str, message: str, param: str | None = None, custom_id: str | None = None) -> BatchRequest:
         return BatchRequest(number, custom_id, problem=Problem(code, f"line {number}: {message}", param))
 
-    if len(raw) > MAX_LINE_BYTES:
+    if len(raw.removesuffix(b"\n")) > MAX_LINE_BYTES:
         return bad("line_too_long", f"has more than {MAX_LINE_BYTES} bytes")
     try:
         line = json.loads(raw, parse_constant=_refuse)

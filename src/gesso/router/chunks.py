@@ -28,17 +28,18 @@ def is_fault(event: StreamEvent) -> bool:
     if not isinstance(data, dict):
         return False
     error = _error(data)
-    if isinstance(error, str):  # Ollama's have no code
-        return True
+    if isinstance(error, str):  # Ollama's, with the code beside it
+        return data.get("code") in _FAULTS
     if not isinstance(error, dict):
         return False
     return error.get("code") in _FAULTS or ("code" not in error and error.get("type") in _FAULT_TYPES)
 
 
 def fault_code(data: Any) -> str | None:
-    """Returns the code of an error, in an event or as a whole answer; None where there is none."""
+    """Returns the code of an error, in an event or as a whole answer, or its type where it has none."""
     error = _error(data) if isinstance(data, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
+    place = data if isinstance(error, str) else error
+    code = place.get("code", place.get("type")) if isinstance(place, dict) else None
     return code if isinstance(code, str) else None
 
 
@@ -95,7 +96,7 @@ def is_last(event: StreamEvent) -> bool:
     data = event.data
     if not isinstance(data, dict):
         return False
-    return data.get("type") in _LAST or data.get("done") is True
+    return data.get("type") in _LAST or data.get("done") is True or isinstance(data.get("error"), str)
 
 
 def first_choice(data: Any) -> dict[str, Any]:

@@ -34,6 +34,9 @@ _AGAIN = (429, 500, 502, 503)
 """Answers that another replica may give otherwise."""
 _LEAVING = {"shutting_down", "not_ready"}
 """Codes with which a replica says that it takes nothing for now."""
+_CRASHES = {"internal_error", "api_error"}
+MOST_CRASHES = 3
+"""Replicas that a request may crash at before it is answered so."""
 KEEP_ALIVE_SECONDS = 10.0
 LARGE_BODY = 2**17
 """Bytes."""
@@ -62,6 +65,13 @@ class _FailedError(Exception):
         if self.answer is not None:
             return self.answer.status == 503
         return self.told is not None and fault_code(self.told.data) in _LEAVING
+
+    @property
+    def is_crash(self) -> bool:
+        """Says whether it failed at this request, which may be the request's fault."""
+        if self.answer is not None:
+            return self.answer.status == 500
+        return self.told is not None and fault_code(self.told.data) in _CRASHES
 
 
 class Forward:
@@ -126,12 +136,15 @@ class Forward:
         ledger, began = Ledger(), time.monotonic()
         tries = Tries(self._settings.retries, self._settings.retry_seconds)
         excluded: set[str] = set()
+        crashed: list[Replica] = []
         while True:
             replica = await self._choose(asked, excluded, writer, spans)
             spans.begin(replica)
             try:
                 await self._ask(replica, asked, ledger, writer, began, spans)
                 self._pool.succeeded(replica)
+                for other in crashed:  # where one answers, it was no fault of the request
+                    self._pool.failed(other)
                 return
             except NotListeningError as error:
                 spans.failed(error)
@@ -156,7 +169,7 @@ class Forward:
                 if tries.reached(ledger.progress):
                     excluded = set()  # all replicas have another chance
                 excluded.add(replica.name)
-                failure, again = error, self._counts(error, replica, tries, excluded)
+                failure, again = error, self._counts(error, replica, tries, excluded, crashed)
             finally:
                 spans.end()
                 self._pool.release(replica)
@@ -167,10 +180,15 @@ class Forward:
             self._metrics.retries.labels(replica.name).inc()
             self._go_on(asked, ledger, writer, spans)
 
-    def _counts(self, error: Exception, replica: Replica, tries: Tries, excluded: set[str]) -> bool:
+    def _counts(
+        self, error: Exception, replica: Replica, tries: Tries, excluded: set[str], crashed: list[Replica]
+    ) -> bool:
         """Counts a failure against the replica and the request; says whether that is sent again."""
         if isinstance(error, _FailedError) and error.is_full:
-            return tries.answered() and not all(name in excluded for name in self._pool.replicas)
+            return tries.answered() and self._pool.has_other(excluded)
+        if isinstance(error, _FailedError) and error.is_crash:
+            crashed.append(replica)
+            return len(crashed) < MOST_CRASHES and tries.answered() and self._pool.has_other(excluded)
         if isinstance(error, _FailedError) and error.is_leaving:
             if replica.state == "up":
                 replica.state = "away"  # until it answers a look
@@ -265,6 +283,8 @@ class Forward:
                 if is_fault(event):
                     raise _FailedError("the stream was broken off", told=event)
                 parts.append(ledger.take(event))
+                if replica.open:  # it answers again, and need not have ended for others to ask it
+                    self._pool.succeeded(replica)
                 if asked.stores and ledger.finished:
                     self._pin(event.data, ledger, replica)
         finally:

@@ -2,7 +2,8 @@
 
 A replica is *up* while it answers `/ready` with 200; *away* while it refuses, draining or not ready, though what it
 runs goes on; *lost* once it cannot be reached or answers nothing, when all connections to it are cut. Apart from that
-its circuit breaker *opens* after failures in a row and lets one request at a time try again after a pause.
+its circuit breaker *opens* after failures in a row; after a pause it lets a request try again, and while that has no
+answer yet another one now and then.
 """
 
 import hashlib
@@ -18,6 +19,8 @@ FAILURES = 3
 """In a row, after which a breaker opens."""
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds for which it is open at first, and at most: each time twice as long."""
+ANOTHER = 5.0
+"""Seconds after which another request tries it: an answer may take long, and tells nothing before it is whole."""
 State = Literal["up", "away", "lost"]
 MakeClient = Callable[[str], Client]
 
@@ -39,8 +42,8 @@ class Replica:
     opened: int = 0
     """How often in a row the breaker opened."""
     open_until: float = 0.0
-    trying: bool = False
-    """Whether one request tries the open breaker."""
+    tried_at: float | None = None
+    """When the last request began that tries the open breaker; None where none does."""
     requests: int = 0
     pid: int | None = None
     """Of the process, where the router has started it."""
@@ -103,17 +106,22 @@ class Pool:
         """Counts a request as under way at a replica."""
         replica.load += 1
         replica.requests += 1
-        replica.trying = replica.open
+        replica.tried_at = self._clock() if replica.open else None
+
+    def has_other(self, excluded: Collection[str]) -> bool:
+        """Says whether a server takes requests now that is not among the excluded."""
+        return any(self._takes(replica) and replica.name not in excluded for replica in self.replicas.values())
 
     def _takes(self, replica: Replica) -> bool:
         if replica.state != "up" or replica.draining:
             return False
-        return not replica.open or (self._clock() >= replica.open_until and not replica.trying)
+        now, tried = self._clock(), replica.tried_at
+        return not replica.open or (now >= replica.open_until and (tried is None or now >= tried + ANOTHER))
 
     def release(self, replica: Replica) -> None:
         """Counts a request as over."""
         replica.load -= 1
-        replica.trying = False
+        replica.tried_at = None
 
     def succeeded(self, replica: Replica) -> None:
         """Closes the breaker."""

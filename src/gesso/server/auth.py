@@ -27,7 +27,8 @@ class ApiKeys:
             await self._app(scope, receive, send)
             return
         if (key := self._brought(Headers(scope=scope))) is not None:
-            await self._app({**scope, KEY: key}, receive, send)
+            scope[KEY] = key  # in the scope itself: it is where the log finds the route
+            await self._app(scope, receive, send)
             return
         error = ApiError(
             401,

@@ -80,7 +80,8 @@ class Choices:
         """
         limits = service.limits
         if len(requests) > limits.max_num_seqs + limits.max_waiting:
-            raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param="n")
+            param = "n" if of_prompt > 1 else "prompt"
+            raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param=param)
         choices = cls(metrics, record, trace, of_prompt)
         prepared: list[PreparedRequest] = []
 

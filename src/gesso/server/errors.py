@@ -133,6 +133,8 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
 
 def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
     """Where in the body the error is: `loc` without the names of union branches, which no client has sent."""
+    if error["loc"][:1] == ("query",):
+        return list(error["loc"][1:])
     path: list[str | int] = []
     place: Any = body
     parts = [part for part in error["loc"] if part != "body"]

@@ -254,7 +254,8 @@ def _encoded(line: dict[str, Any]) -> bytes:
 
 
 def _failure(error: ApiError) -> bytes:
-    return _encoded(error_body(error, "/api/"))
+    """An error in a stream has a code beside Ollama's own field, by which a router tells whose fault it is."""
+    return _encoded({**error_body(error, "/api/"), "code": error.code})
 
 
 def _card(context: Context, name: str) -> dict[str, Any]:

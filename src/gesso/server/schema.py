@@ -1,5 +1,6 @@
 """Provides what request schemas are made of: strict models, and fields that refuse by name."""
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -25,7 +26,8 @@ MOST_ENTRIES = 2**13
 
 
 class Strict(BaseModel):
-    """Takes exactly what it declares: no other field, no conversion between types, no NaN."""
+    """Takes exactly what it declares: no other field, no conversion between types, no NaN. A `null` is the same as
+    leaving a field out that may be left out."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
@@ -35,6 +37,19 @@ class Strict(BaseModel):
         if isinstance(value, dict) and len(value) > MOST_FIELDS:
             raise PydanticCustomError("refused", "has {count} fields, and none has so many", {"count": len(value)})
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and None in value.values():
+            return {key: part for key, part in value.items() if part is not None or key not in _optional(cls)}
+        return value
+
+
+@functools.cache
+def _optional(model: type[BaseModel]) -> frozenset[str]:
+    """The keys that need not be there."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items() if not field.is_required())
 
 
 def _few(value: Any) -> Any:
