@@ -22,6 +22,7 @@ from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
+from gesso.errors import OptionError
 
 PATTERNS = [
     "[ab]{0,70}", "[ab]{66,80}c", "(ab?){64}", "([ab]{64,66}-){1,2}c", "(a{3}){70}", "(a|aa){64,70}", "([ab]{70})*",
@@ -43,6 +44,7 @@ LETTERS = ["a", "b", "c", "-", '"', "é", ",", " ", "1", "{", "}", "[", "]", ":"
 TEXTS: list[bytes | None] = [
     None, *(letter.encode() for letter in LETTERS), b"ab", b"aaa", b"aaaaaaa", b"abab", b"c-", b'a"', b'","', b'"]',
     b"bc", b'": "', b"\xc3", b"\xa9", b"b\xc3", b"\xa9a", b"1, ", b'"a', b'a", "b', b'{"a": "', b'"}',
+    b'"a"',  # ends a string in one token behind a backslash, where two more characters may stand
 ]  # fmt: skip
 TREE = VocabularyTree.build(TEXTS)
 
@@ -147,6 +149,46 @@ def test_any_walk_leads_to_states_that_agree(data: st.DataObject) -> None:
             break
         token = data.draw(st.sampled_from(allowed))
         one, other = counted.advance(one, [token]), spelled.advance(other, [token])
+
+
+def test_a_counter_may_be_in_the_way_of_the_shortest_end() -> None:
+    """It is no reason to spell it out; the states near its end are farther from the end of the text."""
+    counted = compile_bytes(schema_expression({"type": "string", "maxLength": 200}))
+    one, other = token_automaton(counted, TREE, [0]), token_automaton(counted.spelled(), TREE, [0])
+    assert one.families is not None
+    quote, letter, backslash = (TEXTS.index(text) for text in (b'"', b"a", b"\\"))
+    for length in (0, 100, *range(180, 200)):
+        states = [made.advance(made.start, [quote, *[letter] * length, backslash]) for made in (one, other)]
+        assert one.distance(states[0]) == other.distance(states[1]) == (2 if length <= 198 else 3)
+    assert token_automaton(compile_bytes(parse("[ab]{0,90}c")), TREE, [0]).families is not None
+    # One of at least so many is spelled out still: each count is another way from the end.
+    assert token_automaton(compile_bytes(parse("[ab]{200}c")), TREE, [0]).families is None
+
+
+@pytest.mark.parametrize("most", [10**6, 2**31 - 1, 2**32, 10**18])
+def test_a_large_count_costs_no_more_than_a_small_one(most: int) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "maxItems": most}
+    automaton = token_automaton(compile_bytes(schema_expression(schema)), TREE, [0])
+    lattice, began = Lattice(automaton), time.thread_time()
+    for text in ("[1,1]", "[" + "1," * 30):
+        scores = scores_of(text, 40, torch.Generator().manual_seed(0))
+        found = lattice.posterior(lattice.emissions(scores), automaton.start, 90)
+        assert automaton.advance(automaton.start, found.canvas_C.tolist()) >= 0
+    assert time.thread_time() - began < 1
+    small = token_automaton(compile_bytes(schema_expression(schema | {"maxItems": 10_000})), TREE, [0])
+    exact = Lattice(small)
+    true = exact.posterior(exact.emissions(scores), small.start, 90)
+    assert found.canvas_C.tolist() == true.canvas_C.tolist()
+    assert found.log_total == pytest.approx(true.log_total, abs=1e-9)
+
+
+def test_counts_that_no_answer_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match=r"no answer is as long as 9223372036854775807 repetitions ask for"):
+        compile_bytes(schema_expression({"type": "string", "minLength": 2**63 - 1}))
+    monkeypatch.setattr("gesso.constraints.bytes_automaton.MOST_COUNTS", 2**29)
+    schema = {"type": "array", "items": {"type": "string", "maxLength": 2**31}}
+    with pytest.raises(OptionError, match=r"too large"):
+        token_automaton(compile_bytes(schema_expression(schema)), TREE, [0])
 
 
 _made: dict[int, tuple[TokenAutomaton, TokenAutomaton]] = {}

@@ -44,6 +44,8 @@ from gesso.errors import OptionError
 ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 0.8
 """What an option of `Fitting` may cost that is not the last."""
 
+MOST_COUNTS = 2**21
+"""Of a counter: one that goes further ends here, for no answer is so long."""
 KEPT_BYTES = 16 * 2**20
 """Of the automata of common parts, such as any JSON value, that are kept for the expressions to come."""
 _kept: SizedCache[Expression, ByteAutomaton] = SizedCache(KEPT_BYTES)
@@ -156,8 +158,11 @@ class _Compiler:
 
         With a separator it is separators that are counted: where an item ends need not be known before one comes.
         """
+        if repeat.least > MOST_COUNTS:
+            raise OptionError(f"no answer is as long as {repeat.least} repetitions ask for")
         behind = bool(repeat.separator)
-        least, most = max(repeat.least - behind, 0), None if repeat.most is None else repeat.most - behind
+        least = max(repeat.least - behind, 0)
+        most = None if repeat.most is None else min(repeat.most, MOST_COUNTS) - behind
         top = least if most is None else most
         graph.inside = graph.add_region(id(repeat), top, max(1, least_bytes(repeat.body) + len(repeat.separator)))
         head, entry = graph.add(), graph.add()

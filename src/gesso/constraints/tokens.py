@@ -47,14 +47,18 @@ def token_automaton(
         OptionError: there are none, or the automaton is too large.
     """
     ends = tuple(end_tokens)
+    fill = ends[0] if fill_token is None else fill_token
     while texts.counts is not None:
         counts = texts.counts
-        rows_L = len(tree.parents) // counts.least_bytes_L + 3
-        long_L = counts.length_L > rows_L
+        steady_L = len(tree.parents) // counts.least_bytes_L + 2
+        long_L = counts.length_L > steady_L + 1
         if long_L.all():
-            made = _with_families(texts, tree, rows_L, ends, ends[0] if fill_token is None else fill_token)
-            if isinstance(made, TokenAutomaton):
-                return made
+            # Near its end a counter may be in the way of the shortest way on: then more of its last values have rows.
+            for last_L in (1, steady_L + 1):
+                if (counts.length_L > steady_L + last_L).all():
+                    made = _with_families(texts, tree, steady_L, steady_L + last_L, ends, fill)
+                    if isinstance(made, TokenAutomaton):
+                        return made
             # The way to the end depends on the count: such a counter is spelled out.
             long_L &= ~np.isin(counts.length_L, sorted(made))
         texts = texts.spelled(long_L)
@@ -82,9 +86,20 @@ def _classes(
 
 
 def _with_families(
-    texts: ByteAutomaton, tree: VocabularyTree, rows_L: NDArray[np.int64], ends: tuple[int, ...], fill: int
+    texts: ByteAutomaton,
+    tree: VocabularyTree,
+    steady_L: NDArray[np.int64],
+    rows_L: NDArray[np.int64],
+    ends: tuple[int, ...],
+    fill: int,
 ) -> TokenAutomaton | set[int]:
-    """The automaton where every counted state becomes a family; or lengths of counters that cannot be one."""
+    """The automaton where every counted state becomes a family; or lengths of counters that cannot be one.
+
+    Args:
+        steady_L: more values than a token counts, and so many of the first rows must be as far from the end: then all
+            values before them are.
+        rows_L: of each family.
+    """
     counts = texts.counts
     assert counts is not None
     short = replace(texts, counts=replace(counts, length_L=rows_L))
@@ -118,12 +133,14 @@ def _with_families(
     row_F = first_row + rows_L.cumsum() - rows_L
     uneven = {
         int(length)
-        for length, row, rows in zip(counts.length_L, row_F, rows_L, strict=True)
-        if len(np.unique(distance_R[row : row + rows - 1])) > 1
+        for length, row, steady in zip(counts.length_L, row_F, steady_L, strict=True)
+        if len(np.unique(distance_R[row : row + steady])) > 1
     }
     if uneven:
         return uneven
     begin_F = first_row + counts.length_L.cumsum() - counts.length_L
+    if begin_F[-1] + counts.length_L[-1] > np.iinfo(np.int32).max:
+        raise OptionError("the constraint is too large: its counters have more than 2^31 values in all")
     family_R = np.repeat(np.arange(families), rows_L)
     state_of_row = np.arange(first_row + len(own))
     state_of_row[first_row:] += (begin_F - row_F)[family_R]

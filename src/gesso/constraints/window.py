@@ -125,7 +125,7 @@ class Windows:
         them."""
         if self.automaton.families is None:
             return self.whole, starts
-        far_F = np.full(len(self._families.begin_F), self._longest_step * width + 1)
+        far_F = np.maximum(self._longest_step * width + 1, self._families.rows_F)
         first = self._level(np.array(starts), far_F)
         window = self._keep((tuple(first.tolist()), width, None), lambda: self._cut(first, width, far_F))
         return window, np.searchsorted(window.state_S, first).tolist()
@@ -137,11 +137,11 @@ class Windows:
         if self.automaton.families is None:
             return None
         counters, families = self._counters, self._families
-        far = self._longest_step * width + 1
-        out_F = counters.bound_F & ~np.isin(counters.group_F, list(live)) & (families.length_F < far)
+        far_F = np.maximum(self._longest_step * width + 1, families.rows_F)
+        out_F = counters.bound_F & ~np.isin(counters.group_F, list(live)) & (families.length_F < far_F)
         if not out_F.any():
             return None
-        far_F = np.where(out_F, 0, far)
+        far_F = np.where(out_F, 0, far_F)
         first = self._level(np.array(starts), far_F)
         key = tuple(starts), width, live
         window = self._keep(key, lambda: self._cut(first, width, far_F, out_F, np.array(starts)))
@@ -201,9 +201,7 @@ class Windows:
             far_F: how far a counter must be from its end to take no part.
             out_F: which counters take no part though they may meet their end; `exact` are the starts with them.
         """
-        seen_S = np.zeros(self.automaton.states, dtype=np.bool_)
-        frontier = np.unique(starts)
-        seen_S[frontier] = True
+        state_S = frontier = np.unique(starts)
         parts = []
         most = self._longest_counts(out_F)
         for _ in range(width):
@@ -213,14 +211,15 @@ class Windows:
                 kept = self._within(target, starts, most)
                 source, target, kind, moves, reached = (x[kept] for x in (source, target, kind, moves, reached))
             parts.append((source, target, kind, moves, reached - target))
-            frontier = np.unique(target[~seen_S[target]])
+            follow = np.unique(target)
+            place = np.searchsorted(state_S, follow)
+            fresh = state_S[place.clip(max=len(state_S) - 1)] != follow
+            frontier = follow[fresh]
             if not len(frontier):
                 break
-            seen_S[frontier] = True
+            state_S = np.insert(state_S, place[fresh], frontier)
         source, target, kind, moves, count = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        state_S = np.flatnonzero(seen_S)
-        place_S = seen_S.cumsum() - 1
-        source_P, target_P = place_S[source], place_S[target]
+        source_P, target_P = np.searchsorted(state_S, source), np.searchsorted(state_S, target)
         order = np.lexsort((kind, target_P, source_P))
         set_L, set_P = np.unique(kind[order], return_inverse=True)
         stays = None
@@ -228,7 +227,7 @@ class Windows:
             family_S = np.searchsorted(self._families.begin_F, state_S, side="right") - 1
             family_S = np.where((family_S >= 0) & out_F[family_S.clip(min=0)], family_S, -1)
             counted_S = np.zeros(len(state_S), dtype=np.int64)
-            np.maximum.at(counted_S, place_S[starts], exact - starts)
+            np.maximum.at(counted_S, np.searchsorted(state_S, starts), exact - starts)
             stays = Stays.build(
                 self._counters, family_S, (source_P[order], target_P[order], set_P), moves[order] > 0, count[order],
                 counted_S,
