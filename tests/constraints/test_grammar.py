@@ -118,6 +118,15 @@ CALCULATOR = r"""
 %import common.WS_INLINE
 %ignore WS_INLINE
 """
+AMBIGUOUS = r"""
+start: e
+e: e "+" e   -> add
+ | e "*" e
+ | "-" e
+ | e "!"
+ | "(" e ")"
+ | /[0-9]+/
+"""
 JSON_GBNF = r"""
 # Objects in objects.
 root   ::= object
@@ -131,6 +140,13 @@ ws ::= | " " | "\n" [ \t]{0,20}
 NOTATIONS = [
     (CALCULATOR, ["1", "1 + 2*3", " -1-(2 + 3)", "--1", "((1))*2", "1.5e3 "], ["", "1 +", "(1", "1 1", "+1"]),
     (JSON_GBNF, ["{}", '{"a": [1, true, {"b\\n": -1.5}]}', '{ "a":null}\n  '], ["[]", '{"a" 1}', '{"a": 01}']),
+    (
+        AMBIGUOUS,
+        ["3*(1+2)", "(1+2)*3", "(1+2)+(3+4)", "((1+2))", "1+2+3*4", "--1!", "-1!+-2!!*(3)", "+".join("1" * 60)],
+        ["", "1+", "+1", "(1", "1!2", "1-2", "()"],
+    ),
+    ('start: start start | "a"', ["a", "aa", "aaa"], ["", "b"]),
+    ('start: start "," [start] start | "a"', ["a", "a,a", "a,aa"], ["", "a,", ",a"]),
     ('start: "a" start | "b"', ["b", "aab", "a" * 50 + "b"], ["", "a", "ba"]),
     ('start: start "," "x" | "x"', ["x", "x,x", ",".join("x" * 50)], ["", "x,", ",x"]),
     ('start: "(" start ")" | "x"', ["x", "(x)", "((x))"], ["(x", "((((((x))))))"]),

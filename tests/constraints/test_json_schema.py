@@ -184,6 +184,40 @@ def test_number_ranges_are_exact() -> None:
             assert automaton.matches(text) == valid, (low, high, text)
 
 
+SNOWFLAKE, ODD = 1234567890123456789, 2**53 + 1
+"""Integers that no float is."""
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ({"enum": [SNOWFLAKE]}, [f"{SNOWFLAKE}"], [f"{SNOWFLAKE}.0", "1.2345678901234568e+18"]),
+        ({"const": ODD}, [f"{ODD}"], [f"{ODD}.0", f"{ODD - 1}.0", "9007199254740992.0"]),
+        ({"const": 2**60}, [f"{2**60}", f"{2**60}.0", repr(float(2**60))], [f"{2**60 + 1}"]),
+        (
+            {"type": "number", "not": {"const": 1}},
+            ["0.9999", "2", f"{SNOWFLAKE}", "1.5", "-1.0"],
+            ["1", "1.0", "0.99999999999999999999", "1.00000000000000000001"],
+        ),
+        ({"type": "integer", "not": {"const": ODD - 1}}, [f"{ODD}", "1.0"], [f"{ODD - 1}", f"{ODD}.0"]),
+        ({"type": "integer", "exclusiveMinimum": ODD - 1}, [f"{ODD}", f"{SNOWFLAKE}"], [f"{ODD}.0", f"{ODD - 1}"]),
+        ({"type": "integer", "maximum": 2**53 + 3}, ["9.0", f"{2**53 + 3}"], [f"{2**53 + 3}.0"]),
+        ({"type": "number", "maximum": 2**53 + 3}, ["0.25", f"{2**53 + 3}"], [f"{2**53 + 3}.0"]),
+        (
+            {"type": "number", "exclusiveMaximum": 1e14},
+            ["123456.789", "99999999999999.9", "99999999999999"],
+            ["100000000000000", "99999999999999.999999"],
+        ),
+    ],
+)
+def test_a_number_is_never_read_as_another(schema: Any, valid: list[str], invalid: list[str]) -> None:
+    automaton = compile_bytes(schema_expression(schema))
+    judge = jsonschema.Draft202012Validator(schema)
+    assert [automaton.matches(text) for text in valid] == [True] * len(valid)
+    assert [automaton.matches(text) for text in invalid] == [False] * len(invalid)
+    assert all(judge.is_valid(json.loads(text)) for text in valid)
+
+
 def test_formats_hold(mini: Tokenizer) -> None:
     for name in FORMATS:
         schema = {"type": "string", "format": name}
@@ -286,7 +320,7 @@ REFUSED = [
     ({"$ref": "#"}, "#/\\$ref: # leads back to itself without a value"),
     ({"anyOf": [INTEGER, {"allOf": [{"$ref": "#"}]}]}, "leads back to itself"),
     ({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "leads back"),
-    ({"type": "number", "exclusiveMinimum": 1234567890123456.5}, "no more than 14 digits"),
+    ({"type": "number", "exclusiveMinimum": 1234567890123456.5}, "no more than 15 digits"),
     ({"const": "\ud800"}, "#/const: must be a JSON"), ({"enum": [math.nan]}, "#/enum: must be a list of JSON values"),
     ({"allOf": [{"anyOf": [{"minimum": i} for i in range(20)]}] * 3}, "more than 256 alternatives"),
 ]  # fmt: skip

@@ -211,7 +211,16 @@ def test_what_is_too_large_is_refused() -> None:
         compiled("(a|b)*a(a|b){30}")
 
 
-FLAGGED = ["(?i)abc[k-m]é", "(?i:ab)c", "(?s)a.b", "(?is)[^a].", "a(?i:b|(?s:.))C", "(?i)\\x41ß|[^s]k"]
+FLAGGED = [
+    "(?i)abc[k-m]é",
+    "(?i:ab)c",
+    "(?s)a.b",
+    "(?is)[^a].",
+    "a(?i:b|(?s:.))C",
+    "(?i)\\x41ß|[^s]k",
+    "(?i)[^i]",
+    "(?i)(?!I)..",
+]
 
 
 @pytest.mark.parametrize("pattern", FLAGGED)
@@ -233,6 +242,9 @@ def test_flags_are_those_of_python(pattern: str) -> None:
         "aß",
         "AẞC",
         "\u212ak",
+        "\u0130",
+        "\u0130x",
+        "j",
     ]
     texts += ["".join(pair) for pair in itertools.product("aAbBcCkKsS\u017f\u212a\n", repeat=2)]
     taken = {text for text in texts if automaton.matches(text)}

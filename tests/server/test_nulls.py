@@ -37,7 +37,10 @@ def test_no_optional_field_minds(model: type[Strict]) -> None:
 
 def test_endpoints_take_it(client: TestClient) -> None:
     for path, fields in (
-        ("/v1/chat/completions", chat_body(diffusion={"draft_frames": None, "max_denoising_steps": None}, n=None, stream=None)),
+        (
+            "/v1/chat/completions",
+            chat_body(diffusion={"draft_frames": None, "max_denoising_steps": None}, n=None, stream=None),
+        ),
         ("/v1/explain", {"structured_outputs": {"regex": "a"}, "strict": None}),
         ("/api/generate", {"model": "mini", "prompt": None}),
     ):

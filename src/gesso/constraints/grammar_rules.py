@@ -79,20 +79,23 @@ class _Body:
         self.at = self.size = self.depth = 0
 
     def parse(self) -> tuple[Expression, int]:
-        """Returns the rule's language; one that begins or ends with the rule itself repeats what is beside it."""
+        """Returns the rule's language; one that begins or ends with the rule itself repeats what is beside it, and one
+        that does both what is between."""
         before: list[Expression] = []
+        between: list[Expression] = []
         plain: list[Expression] = []
         behind: list[Expression] = []
         while True:
             left = self.takes_itself()
             begin = self.at
             part = self.concatenation()
-            right = self.ends_itself and not left
-            self.ends_itself = False
+            right, self.ends_itself = self.ends_itself, False
             if left and self.at == begin:
                 pass  # the rule alone says nothing
+            elif left:
+                (between if right else behind).append(part)
             else:
-                (behind if left else before if right else plain).append(part)
+                (before if right else plain).append(part)
             if not self.take("|"):
                 break
         if self.at < len(self.tokens):
@@ -103,6 +106,9 @@ class _Body:
             found = sequence(repeat(union(before)), found)
         if behind:
             found = sequence(found, repeat(union(behind)))
+        if between:
+            self.grow(self.size)
+            found = sequence(found, repeat(sequence(union(between), found)))
         return found, self.size
 
     ends_itself = False
@@ -118,13 +124,16 @@ class _Body:
     def takes_itself(self) -> bool:
         if not self.is_itself(self.at):
             return False
-        end = self.at + 1
+        end, itself = self.at + 1, ("name", self.name)
         level = 0
         while end < len(self.tokens) and not (level == 0 and self.tokens[end].text == "|"):
             level += {"(": 1, "[": 1, ")": -1, "]": -1}.get(self.tokens[end].text, 0)
             end += 1
-        if any(token.kind == "name" and token.text == self.name for token in self.tokens[self.at + 1 : end]):
-            return False  # also elsewhere
+        inner = [*enumerate(self.tokens[self.at + 1 : end], self.at + 1)]
+        last = next((place for place, token in inner if token.text == "->"), end) - 1
+        places = [place for place, token in inner if place <= last and (token.kind, token.text) == itself]
+        if places and (places != [last] or not self.is_itself(last) or last == self.at + 1):
+            return False  # also elsewhere, or nothing between
         self.at += 1
         return True
 

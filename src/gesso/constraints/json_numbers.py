@@ -31,10 +31,24 @@ _DIGIT = Chars(charset.DIGIT)
 _SIGN = repeat(Text("-"), 0, 1)
 _EXACT_DIGITS = 15
 """Of a decimal, that a float tells from all others of as many."""
+_LARGEST_FLOAT = 2**1023
 MAX_DIVISOR = 10_000
 """Of `multipleOf`, in units of its last digit."""
 ZERO = sequence(_SIGN, Text("0"), repeat(sequence(Text("."), Repeat(Text("0"), 1)), 0, 1))
 """Zero in all plain notations."""
+TOLD_APART = sequence(
+    _SIGN,
+    union(
+        [
+            Repeat(_DIGIT, 1),
+            *(
+                sequence(repeat(_DIGIT, count, count), Text("."), repeat(_DIGIT, 1, _EXACT_DIGITS - count))
+                for count in range(1, _EXACT_DIGITS)
+            ),
+        ]
+    ),
+)
+"""Integers, and decimals of so few digits that no two are read as the same float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,11 @@ class Bound:
         """Returns the digits before the point."""
         return str(abs(int(self.value)))
 
+    @property
+    def is_exact(self) -> bool:
+        """Says whether it has no more digits than a float tells apart."""
+        return len(self.whole) + len(self.fraction) <= _EXACT_DIGITS
+
 
 def any_number(digits: Digits) -> Expression:
     """Returns all numbers; of two digits of an exponent at most."""
@@ -89,29 +108,29 @@ def numbers(low: Bound | None, high: Bound | None, digits: Digits) -> Expression
         OptionError: a bound is excluded that a float cannot tell from its neighbours.
     """
     bounds = [bound for bound in (low, high) if bound is not None]
+    if any(bound.exclusive and bound.fraction and not bound.is_exact for bound in bounds):
+        raise OptionError(f"a bound that is excluded may have no more than {_EXACT_DIGITS} digits")
     fraction = digits.fraction
-    for bound in bounds:
-        if bound.exclusive:
-            # Where there are more, a number that is not the bound may be read as it.
-            most = _EXACT_DIGITS - len(bound.whole)
-            if len(bound.fraction) > most or most < 1:
-                raise OptionError(f"a bound that is excluded may have no more than {_EXACT_DIGITS - 1} digits")
-            fraction = most if fraction is None else min(fraction, most)
     if fraction is not None:
         fraction = max(fraction, *(len(bound.fraction) for bound in bounds), 1)
     digits = Digits(_most(digits, [int(bound.value) for bound in bounds]), fraction)
     # Minus nothing is left to the positive side.
     below = Bound(Decimal(0), exclusive=True) if high is None or high.value >= 0 else _negated(high)
     negative = sequence(Text("-"), _magnitudes(below, None if low is None else _negated(low), digits))
-    return union([_magnitudes(low, high, digits), negative])
+    texts = union([_magnitudes(low, high, digits), negative])
+    # Where there are more digits, a number that is not the bound may be read as it, or as one beyond.
+    told_apart = any(bound.exclusive or not (bound.fraction or bound.is_exact) for bound in bounds)
+    return intersection(texts, TOLD_APART) if told_apart else texts
 
 
-def literal(value: float, point: bool = True) -> Expression:
-    """Returns one number as JSON writes it; a whole one with and without a fraction of zero, if `point` says so."""
+def literal(value: float) -> Expression:
+    """Returns one number as JSON writes it; a whole one with and without a fraction of zero, where that is read as the
+    same number."""
     if value != int(value):
         return Text(repr(value))
-    texts = dict.fromkeys([str(int(value)), *([f"{int(value)}.0", repr(float(value))] if point else [])])
-    return choices(texts)
+    whole = int(value)
+    same = abs(whole) < _LARGEST_FLOAT and float(whole) == whole
+    return choices(dict.fromkeys([str(whole), *([f"{whole}.0", repr(float(whole))] if same else [])]))
 
 
 def multiples(divisor: int, point: bool = False) -> Expression:

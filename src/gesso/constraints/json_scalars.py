@@ -17,8 +17,9 @@ from gesso.constraints.expression import (
 )
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_formats import FORMATS, format_expression
-from gesso.constraints.json_keywords import Plain, decimal
+from gesso.constraints.json_keywords import Plain, decimal, type_of
 from gesso.constraints.json_numbers import (
+    TOLD_APART,
     Bound,
     Digits,
     any_number,
@@ -92,6 +93,8 @@ class Scalars:
         high = min(highs, key=lambda bound: (bound.value, not bound.exclusive), default=None)
         steps = [step for step, holds in schema.get("multipleOf", ()) if holds]
         denied = [step for step, holds in schema.get("multipleOf", ()) if not holds]
+        others = {type_of(value) for value in schema.get("notEnum", ())}
+        told_apart = [TOLD_APART] if others & {"integer", "number"} or not all(b.is_exact for b in bounds) else []
         whole = name == "integer" or any(step == int(step) for step in steps)
         if whole and any(whole_divisor(step) == 1 for step in denied):
             return NEVER
@@ -102,12 +105,13 @@ class Scalars:
                 texts = integers(first, last, Digits(self.form.max_digits))
                 texts = intersection(texts, *(whole_multiples(step) for step in steps if whole_divisor(step) > 1))
                 texts = difference(texts, union(map(whole_multiples, denied)))
-                # A fraction of zero makes no difference, but to draft 4.
+                # A fraction of zero makes no difference, but to draft 4, and where it is read as another number.
                 point = name == "number" or not self.document.only_plain_integers
-                return sequence(texts, repeat(Text(".0"), 0, 1)) if point else texts
+                texts = sequence(texts, repeat(Text(".0"), 0, 1)) if point else texts
+                return intersection(texts, *told_apart) if point else texts
             if not (bounds or steps or denied or schema.get("notEnum")):
                 return any_number(self.form.digits)
-            texts = intersection(numbers(low, high, self.form.digits), *map(decimal_multiples, steps))
+            texts = intersection(numbers(low, high, self.form.digits), *map(decimal_multiples, steps), *told_apart)
             return difference(texts, union(map(decimal_multiples, denied)))
         except OptionError as error:
             raise OptionError(f"{pointer}: {error}") from None

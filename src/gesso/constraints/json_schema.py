@@ -23,6 +23,7 @@ from functools import cache, lru_cache
 from math import inf
 from typing import Any
 
+from gesso.constraints import budget
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
@@ -233,7 +234,9 @@ class _Compiler:
     def enum(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
         excluded, names = all_hashed(schema.get("notEnum", ())), types(schema)
         options = []
-        for value in schema["enum"]:
+        for place, value in enumerate(schema["enum"]):
+            if place % 256 == 0:
+                budget.current().check()
             kind = type_of(value)
             if kind not in names or hashed(value) in excluded:
                 continue

@@ -49,17 +49,23 @@ def category(name: str) -> tuple[CharSet, CharSet] | None:
     return narrow, charset.union(narrow, known["Cn"])
 
 
+def _lower(c: str) -> str:
+    """The small letter as one character: of a capital I with a dot Python's `lower` makes two, and its `re` the
+    first."""
+    return c.lower()[0]
+
+
 @lru_cache(maxsize=1)
 def _cased() -> list[tuple[str, frozenset[str], frozenset[str]]]:
     """Every letter with two cases, the other one where that is beyond doubt, and all that it may be taken for."""
     groups: dict[str, set[str]] = defaultdict(set)
     letters = [c for c in map(chr, range(sys.maxunicode + 1)) if c.lower() != c or c.upper() != c]
     for c in letters:
-        for way in (c.lower(), c.upper(), c.casefold()):
+        for way in (_lower(c), c.upper(), c.casefold()):
             groups[way] |= {c, *(way if len(way) == 1 else "")}
     found = []
     for c in letters:
-        lower, upper = c.lower(), c.upper()
+        lower, upper = _lower(c), c.upper()
         ways = ((lower, lower.upper()), (upper, upper.lower()))
         plain = {other for other, back in ways if len(other) == 1 and back == c}
         alike = {one for way in (lower, upper, c.casefold()) for one in groups[way]}
