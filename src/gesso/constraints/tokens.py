@@ -54,13 +54,15 @@ def token_automaton(
         long_L = counts.length_L > steady_L + 1
         if long_L.all():
             # Near its end a counter may be in the way of the shortest way on: then more of its last values have rows.
+            uneven: set[int] = set()
             for last_L in (1, steady_L + 1):
                 if (counts.length_L > steady_L + last_L).all():
                     made = _with_families(texts, tree, steady_L, steady_L + last_L, ends, fill)
                     if isinstance(made, TokenAutomaton):
                         return made
+                    uneven = made
             # The way to the end depends on the count: such a counter is spelled out.
-            long_L &= ~np.isin(counts.length_L, sorted(made))
+            long_L &= ~np.isin(counts.length_L, sorted(uneven))
         texts = texts.spelled(long_L)
     class_V, transitions = _classes(texts.next_SG, texts.group_B, np.arange(len(texts.accepting_S)), tree)
     return TokenAutomaton.assemble(class_V, transitions, texts.accepting_S, texts.start, ends, fill_token)
