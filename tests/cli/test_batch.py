@@ -98,6 +98,8 @@ def test_an_id_that_stands_twice_is_named(gesso: Gesso, tmp_path: Path) -> None:
         (["--server", "http://127.0.0.1:1", "--adapter", "a=b"], "--server has its own model"),
         (["--server", "nowhere"], "is no address"),
         (["--kv-memory", "lots"], "--kv-memory takes a size"),
+        (["--tensor-parallel", "3"], "4 attention heads cannot be cut into 3 equal parts"),
+        (["--server", "http://127.0.0.1:9", "--pipeline-parallel", "2"], "--server has its own model"),
     ],
 )
 def test_mistakes_are_told(gesso: Gesso, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.output import print_json
+from gesso.cli.serve import LOADING, adapter_folders
 from gesso.cli.serve_options import Adapters, KvMemory, Running
 from gesso.load_options import LoadOptions
 
@@ -36,7 +37,7 @@ Workers = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the counts.", **_BATCH)]
 
 
-@opt.takes(load=("model", "device", "dtype", "cuda_graphs", "offline"))
+@opt.takes(load=LOADING)
 def batch(
     load: LoadOptions,
     input: Input,  # noqa: A002
@@ -153,7 +154,6 @@ def _application(
     load: LoadOptions, max_num_seqs: int, workers: int, kv_memory: str | None, adapters: list[str]
 ) -> Iterator["FastAPI"]:
     """The server's application over a model of this process; it listens nowhere."""
-    from gesso.cli.serve import adapter_folders
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.options.sizes import size_in_bytes
     from gesso.server.app import create_app
