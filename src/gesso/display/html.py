@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FRAME = "font-family: system-ui, sans-serif; font-size: 14px; line-height: 1.45; max-width: 60em"
 _PRE = "white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.3em 0; unicode-bidi: isolate; text-align: left"
 _MONO = "font-family: ui-monospace, monospace; font-size: 13px"

@@ -130,6 +130,10 @@ def _stream(tasks: list[Task], weights: list[float], rng: random.Random) -> Iter
         yield example
 
 
+_MOST_VAIN = 20_000
+"""Draws in a row that bring nothing new, after which there is taken to be no more."""
+
+
 def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
     """Returns `n` examples with distinct held-out prompts, the same ones for the same arguments.
 
@@ -138,13 +142,13 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
     """
     rng = random.Random(f"{task.name}/{seed}")
     found: dict[str, Example] = {}
-    for _ in range(1000 + 400 * n):
-        if len(found) >= n:
-            break
+    vain = 0
+    while len(found) < n and vain < _MOST_VAIN:
         example = task.sample_evaluation(rng, len(found))
         key = task.split_key(example)
-        if held_out(key):
-            found.setdefault(key, example)
+        vain += 1
+        if held_out(key) and key not in found:
+            found[key], vain = example, 0
     if len(found) < n:
         raise ValueError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
     return list(found.values())

@@ -50,7 +50,7 @@ class Counting(Task):
     def score(self, prompt: str, text: str) -> float:
         """Counts as the prompt asks; 1 for the whole count, else 0."""
         found = _PROMPT.fullmatch(prompt.strip())
-        if found is None:
+        if found is None or int(found[1]) > int(found[2]):
             raise DataError(f"no prompt to count by: {prompt!r}")
         return float(self.grade(self._example(int(found[1]), int(found[2])), text))
 

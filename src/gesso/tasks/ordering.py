@@ -38,5 +38,7 @@ class Ordering(Task):
         if head != "Sort" or not colon:
             raise DataError(f"no prompt to sort by: {prompt!r}")
         items = listed.split(", ")
-        numbers = all(item.isdecimal() for item in items)
+        numbers = all(item.isdecimal() and item.isascii() for item in items)
+        if not numbers and not all(item.isalpha() and item.islower() for item in items):
+            raise DataError(f"no list of small words, or of whole numbers, to sort by: {prompt!r}")
         return float(text.strip() == ", ".join(sorted(items, key=int) if numbers else sorted(items)))

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from gesso.text.tokenizer import Tokenizer
 
-SHOWN = 3
+SHOWN, LONGEST = 3, 30
+"""Words of a remark, and letters of each."""
 _BEFORE = ("", " ", "_")
 """What a token of a word may begin with."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -22,7 +23,8 @@ def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer, *, alo
     """
     trained = set(_WORD.findall(" ".join(wordings)))
     if words := [word for word in spelled_words(prompt, tokenizer) if word not in trained]:
-        shown = ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
+        cut = [word if len(word) <= LONGEST else f"{word[:LONGEST]}..." for word in words[:SHOWN]]
+        shown = ", ".join(cut) + (" ..." if len(words) > SHOWN else "")
         return f"has no tokens for these words: {shown}"
     if wordings and not any(re.fullmatch(wording, prompt.strip()) for wording in wordings):
         return "was not trained on this wording" if prompt.strip() else "was not trained to go without an instruction"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
+from gesso.tasks.to_json import same_json
 
 _QUOTE = '<|"|>'
 _ARGUMENT = re.compile(rf"(\w+):(?:{re.escape(_QUOTE)}(.*?){re.escape(_QUOTE)}|(-?\d+))[,}}]")
@@ -71,13 +72,7 @@ class Calls(Skill):
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the call as the reference writes it, or its name and arguments as JSON."""
-        if text.strip() == example.answer:
-            return True
-        try:
-            found = json.loads(text)
-        except ValueError:
-            return False
-        return bool(found == read_call(example.answer))
+        return text.strip() == example.answer or same_json(json.dumps(read_call(example.answer)), text)
 
 
 def read_call(written: str) -> dict[str, Any]:

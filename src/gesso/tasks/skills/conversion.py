@@ -42,6 +42,8 @@ _FORMATS: dict[str, tuple[Callable[[Sequence[Row]], str], tuple[str, ...]]] = {
     "yaml": (_yaml, ("YAML", "YAML", "yaml")),
     "markdown": (_markdown, ("Markdown", "a Markdown table", "markdown")),
 }
+_NO_TEXTS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
+"""Words that are other values in YAML 1.1."""
 _SHAPES = ((1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (1, 4))
 _SHAPE_WEIGHTS = (0.25, 0.2, 0.25, 0.1, 0.1, 0.1)
 
@@ -57,7 +59,7 @@ class Conversion(Skill):
         rng = slots.rng
         old, new = rng.sample(sorted(_FORMATS), 2)
         count, width = rng.choices(_SHAPES, _SHAPE_WEIGHTS)[0]
-        keys = [slots.stem() for _ in range(width)] if rng.random() < 0.7 else slots.identifiers(width, 1)
+        keys = [_text(slots.stem) for _ in range(width)] if rng.random() < 0.7 else slots.identifiers(width, 1)
         keys = list(dict.fromkeys(keys))
         numeric = [rng.random() < 0.45 for _ in keys]
         rows: list[Row] = [
@@ -78,4 +80,11 @@ class Conversion(Skill):
 
 def _cell(slots: Slots) -> str:
     kind = slots.rng.random()
-    return slots.word() if kind < 0.6 else slots.first_name() if kind < 0.8 else slots.city()
+    return _text(slots.word if kind < 0.6 else slots.first_name if kind < 0.8 else slots.city)
+
+
+def _text(draw: Callable[[], str]) -> str:
+    """Draws until it is a text in YAML as well, without quotes."""
+    while (text := draw()).lower() in _NO_TEXTS:
+        pass
+    return text

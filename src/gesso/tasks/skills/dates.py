@@ -1,6 +1,7 @@
 """Asks to write dates in another form, and to read parts of them."""
 
 import calendar
+import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
@@ -9,6 +10,7 @@ from gesso.tasks.skills.slots import Slots, read_phrasings
 
 _MONTHS = tuple(calendar.month_name)[1:]
 _WEEKDAYS = tuple(calendar.day_name)
+_NAMING = ("a form with the month's name", "a form with the month as a word")
 _FORMS = {
     "iso": (
         ("ISO format", "the form YYYY-MM-DD", "ISO 8601", "YYYY-MM-DD", "year-month-day"),
@@ -24,8 +26,7 @@ _FORMS = {
             "words like 5 March 2021",
             "the form 5 March 2021",
             "the form day month year",
-            "a form with the month's name",
-            "a form with the month as a word",
+            *_NAMING,
         ),
         "{d} {month} {y}",
     ),
@@ -67,7 +68,9 @@ class Dates(Skill):
         old, new = rng.sample(sorted(_FORMS), 2)
         written = _write(old, year, month, day)
         if kind == "form":
-            ask = slots.choice(_FORM, date=written, form=rng.choice(_FORMS[new][0]))
+            # A date with the month's name is not asked to have it.
+            names = [name for name in _FORMS[new][0] if old != "american" or name not in _NAMING]
+            ask = slots.choice(_FORM, date=written, form=rng.choice(names))
             return Example(self.name, slots.frame(ask), _write(new, year, month, day), kind=slots.kind(kind))
         if kind == "part":
             part, answer = rng.choice((("year", str(year)), ("month", _MONTHS[month - 1]), ("day", str(day))))
@@ -82,7 +85,7 @@ class Dates(Skill):
         count = rng.randint(2, 9)
         when = f"will it be in {count} days" if after else f"was it {count} days ago"
         text = slots.question(_WEEKDAY, day=_WEEKDAYS[place], count=count, when=when, **_SIDES[after])
-        moved = count if f" {count} days" in text else 1
+        moved = count if re.search(rf"\b{count} days", text) else 1
         answer = _WEEKDAYS[(place + (moved if after else -moved)) % 7]
         return Example(self.name, text, answer, kind=slots.kind("weekday"))
 

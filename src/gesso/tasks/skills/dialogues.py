@@ -25,7 +25,7 @@ _LAST_ONE = read_phrasings("dialogues", "last_one")
 _COUNT = read_phrasings("dialogues", "count")
 
 _CHANGES: tuple[tuple[Phrasings, Callable[[Items], Items]], ...] = (
-    (_SORT, sorted),
+    (_SORT, lambda items: sorted(items, key=str.lower)),
     (_REVERSE, lambda items: items[::-1]),
     (_UPPER, lambda items: [item.upper() for item in items]),
     (_LOWER, lambda items: [item.lower() for item in items]),

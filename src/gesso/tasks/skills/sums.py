@@ -1,5 +1,6 @@
 """Asks to add, subtract and multiply numbers of up to four digits, in signs or in words."""
 
+import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
@@ -19,6 +20,8 @@ _SPELLED, _TRAINED_SPELLED = 0.15, 0.3
 """Shares of numbers below 1,000 that are written in words; they are learned later than digits."""
 _ROUND = 0.15
 """Numbers in training that end in zeros, as those that people ask about often do."""
+_BELOW_ZERO = re.compile(r"minus|subtract|\bsub\b|\bless\b|take away|deduct|degrees", re.IGNORECASE)
+"""Wordings of a difference that may be negative."""
 _SMALL = words_of(
     "zero one two three four five six seven eight nine "
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -54,7 +57,12 @@ class Sums(Skill):
             return Example(
                 self.name, slots.question(_SIGNS, a=a, b=b, s=shown_sign), answer, kind=slots.kind(f"{sign} in signs")
             )
+        before = rng.getstate()
         prompt = slots.question(_WORDS[sign], a=shown[0], b=shown[1])
+        if sign == "-" and a < b and not _BELOW_ZERO.search(prompt):
+            # The same sentence with the larger number first: nobody eats more plums than there were.
+            rng.setstate(before)
+            prompt, answer = slots.question(_MINUS, a=shown[1], b=shown[0]), str(b - a)
         return Example(self.name, prompt, answer, kind=slots.kind(f"{sign} in words"))
 
 

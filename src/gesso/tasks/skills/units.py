@@ -1,5 +1,6 @@
 """Asks to convert a quantity into another unit of the same kind."""
 
+import re
 from fractions import Fraction
 from typing import ClassVar
 
@@ -26,6 +27,7 @@ _OTHER = (
     (("years", "years", "years"), ("months", "months", "months"), 12),
     (("feet", "feet", "feet"), ("inches", "inches", "inches"), 12),
 )
+_ONE = {"feet": "foot", "inches": "inch"}
 _ASK = read_phrasings("units", "ask")
 
 
@@ -51,8 +53,18 @@ class Units(Skill):
         return Example(self.name, prompt, f"{_write(result)} {new}", kind=slots.kind("decimal" if decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the number with its unit, or alone."""
-        return text.strip().rstrip(".") in (example.answer, example.answer.split(" ")[0])
+        """Accepts the number with its unit, however that is spelled, or alone."""
+        number, unit = example.answer.split(" ")
+        found = re.fullmatch(r"(\d+|\d{1,3}(?:,\d{3})+)(\.\d+)?\s*([a-z]*)\.?", text.strip())
+        if found is None or found[1].replace(",", "") + (found[2] or "") != number:
+            return False
+        return not found[3] or found[3] in _spellings(unit)
+
+
+def _spellings(unit: str) -> set[str]:
+    """All names of a unit, of one and of many."""
+    names = {name for pair in (*_DECIMAL, *_OTHER) for names in pair[:2] if unit in names for name in names}
+    return names | {_ONE.get(name, name.removesuffix("s")) for name in names if len(name) > 3}
 
 
 def _write(value: Fraction) -> str:
