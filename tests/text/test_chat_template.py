@@ -146,7 +146,15 @@ def test_of_several_templates_the_default_one_is_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{"default": "x"}, [], [{"name": "tool_use", "template": "x"}], ["x"], 5, [{"name": "default", "template": 5}]],
+    [
+        {"default": "x"},
+        [],
+        [{"name": "tool_use", "template": "x"}],
+        ["x"],
+        5,
+        [{"name": "default", "template": 5}],
+        [{"name": ["x"], "template": "y"}],
+    ],
 )
 def test_another_form_of_template_is_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(CheckpointError, match="chat_template is no text, and no list with a template named default"):

@@ -96,8 +96,8 @@ class ChatTemplate:
 def _only_template(value: object, path: Path) -> str:
     """The template among `chat_template`'s forms: a text, or a list of named ones with one called `default`."""
     if isinstance(value, list):
-        named = {part.get("name"): part.get("template") for part in value if isinstance(part, dict)}
-        value = named.get("default")
+        named = [part for part in value if isinstance(part, dict) and part.get("name") == "default"]
+        value = named[-1].get("template") if named else None
     if not isinstance(value, str):
         raise CheckpointError(f"{path}: chat_template is no text, and no list with a template named default")
     return value
