@@ -1,5 +1,6 @@
 """Templates that would compute for hours, or fill the memory, are stopped in seconds and by name."""
 
+import jinja2.defaults
 import pytest
 
 from gesso.errors import TextError
@@ -79,6 +80,15 @@ def test_what_computes_too_much_is_stopped(source: str, said: str, monkeypatch: 
     monkeypatch.setattr(sandbox_sizes, "MAX_ITEMS", 10_000)
     with pytest.raises(TextError, match=f"chat template .*{said}"):
         ChatTemplate(source, {}).render([])
+
+
+def test_nothing_is_computed_before_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setitem(jinja2.defaults.DEFAULT_FILTERS, "upper", calls.append)
+    made = ChatTemplate("{% set a = 'a' | upper %}{{ 'a' | upper }}", {})
+    assert not calls
+    made.render([])
+    assert calls == ["a", "a"]
 
 
 def test_time_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,14 +22,20 @@ class ChatTemplate:
     """Renders chat messages into the text a checkpoint was trained on."""
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        """`tokens` are the names a template may use, such as `bos_token`."""
+        """`tokens` are the names a template may use, such as `bos_token`.
+
+        Raises:
+            CheckpointError: the template cannot be compiled.
+        """
         environment = BoundedEnvironment()
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = _format_time
         environment.filters["tojson"] = bounded_filter("tojson", _to_json)
         try:
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+        except RecursionError:
+            raise CheckpointError("the chat template cannot be read: it is nested too deeply") from None
+        except Exception as error:  # noqa: BLE001 - what Jinja makes of it goes through Python's own compiler
             raise CheckpointError(f"the chat template cannot be read: {error}") from None
         self._tokens = dict(tokens)
         self.source = source
