@@ -49,12 +49,12 @@ def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-def counted_test(name: str, function: Callable[..., bool]) -> Callable[..., bool]:
+def counted_test(name: str, function: Any) -> Callable[..., Any]:
     """Makes a test count what it looks at."""
     compares = name in _COMPARING
 
     @functools.wraps(function)  # keeps the mark that says what Jinja passes first
-    def counted(*args: Any, **kwargs: Any) -> bool:
+    def counted(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values())
         if name == "in":
             searched(values[-1])
