@@ -28,7 +28,9 @@ class Hub:
     statuses: dict[str, list[int]] = field(default_factory=dict)
     """By file: what its next answers are instead."""
     damaged: set[str] = field(default_factory=set)
-    """Files of which a byte in the middle is another."""
+    """Files of which a byte is another."""
+    damaged_at: dict[str, int] = field(default_factory=dict)
+    """By file: which byte that is, where it is not the one in the middle."""
     sizes: dict[str, int] = field(default_factory=dict)
     """By file: the size that answers name instead of its own."""
     whole_only: bool = False
@@ -111,7 +113,7 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return
             content = bytearray((hub.folder / name).read_bytes())
             if name in hub.damaged:
-                content[len(content) // 2] ^= 1
+                content[hub.damaged_at.get(name, len(content) // 2)] ^= 1
             size = hub.sizes.get(name, len(content))
             found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
             begin, end = 0, len(content)

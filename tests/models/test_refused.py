@@ -107,6 +107,19 @@ def test_scales_and_copied_tensors_of_packed_weights(whole: Path, tmp_path: Path
         quantize_folder(damaged(whole, tmp_path / "nan", "q_norm", torch.nan), tmp_path / "out", Quantization(Int8()))
 
 
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.encoder.vision_tower.patch.weight"])
+def test_types_that_pytorch_does_not_have(whole: Path, tmp_path: Path, name: str) -> None:
+    folder = copied(whole, tmp_path / "six")
+    content = (folder / "model.safetensors").read_bytes()
+    length = 8 + int.from_bytes(content[:8], "little")
+    end = len(content) - length
+    entry = {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [end, end + 3]}
+    text = json.dumps(json.loads(content[8:length]) | {name: entry}).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + content[length:] + b"abc")
+    with pytest.raises(CheckpointError, match=rf"{name} in model\.safetensors, of type F6_E2M3, cannot be read"):
+        quantize_folder(folder, tmp_path / "out", Quantization(Int8(), embedding=Int8()))
+
+
 def test_every_type_is_checked_and_large_numbers_are_numbers() -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         check_finite("x", torch.full((9,), torch.finfo(dtype).max, dtype=dtype))

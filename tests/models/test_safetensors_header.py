@@ -37,6 +37,12 @@ def header(content: bytes) -> Any:
     return read_header(Held(content))  # type: ignore[arg-type]
 
 
+def with_offsets(begin: str) -> bytes:
+    """A file of one tensor, of which the header says so where it begins."""
+    text = f'{{"a": {{"dtype": "U8", "shape": [0], "data_offsets": [{begin}, 0]}}}}'.encode()
+    return len(text).to_bytes(8, "little") + text
+
+
 def test_tensors_are_where_it_says() -> None:
     found = header(CONTENT)
     assert found.raw == CONTENT[:LENGTH]
@@ -61,6 +67,7 @@ def test_tensors_are_where_it_says() -> None:
         (CONTENT.replace(b'"BF16"', b'"BF99"'), "a in model.safetensors is BF99, which is not known"),
         (CONTENT.replace(b"[2,3]", b"[2,4]"), "which its 24 bytes do not hold"),
         (CONTENT.replace(b"[2,3]", b'"2,3'), "its header cannot be read"),
+        *((with_offsets(begin), "its header cannot be read") for begin in ("1e999", "0.0", '"0"', "true", "[]")),
     ],
 )
 def test_what_is_none_is_refused(content: bytes, message: str) -> None:

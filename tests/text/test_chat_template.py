@@ -89,6 +89,26 @@ def test_a_broken_template_is_the_checkpoints_fault(source: str) -> None:
         ChatTemplate(source, {})
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}", id="parentheses"),
+        pytest.param("{{ " + " + ".join(["1"] * 2000) + " }}", id="sum"),
+        pytest.param("{% if a %}" * 3000 + "{% endif %}" * 3000, id="ifs"),
+        pytest.param("{% if a %}" * 150 + "{% endif %}" * 150, id="as many ifs as Python does not indent"),
+        pytest.param("{% for a in b %}" * 30 + "{% endfor %}" * 30, id="as many loops as Python does not nest"),
+        pytest.param("{{ " + "not " * 50_000 + "1 }}", id="not"),
+        pytest.param("{{ a" + " | trim" * 3000 + " }}", id="filters"),
+        pytest.param("{% if a %}" + "{% elif b %}" * 3000 + "{% endif %}", id="elif"),
+        pytest.param("{{ " + "9" * 10_000 + " }}", id="digits"),
+        pytest.param("{{ f(a=1, a=2) }}", id="keyword"),
+    ],
+)
+def test_a_template_that_python_does_not_compile_is_broken_too(source: str) -> None:
+    with pytest.raises(CheckpointError, match=r"^the chat template cannot be read: .+$"):
+        ChatTemplate(source, {})
+
+
 def test_thinking_on_and_off_in_the_bundled_models_template() -> None:
     template = ChatTemplate(MINI, {"bos_token": "<bos>"})
     question = "<|turn>user\nhi<turn|>\n<|turn>model\n"
@@ -146,7 +166,15 @@ def test_of_several_templates_the_default_one_is_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{"default": "x"}, [], [{"name": "tool_use", "template": "x"}], ["x"], 5, [{"name": "default", "template": 5}]],
+    [
+        {"default": "x"},
+        [],
+        [{"name": "tool_use", "template": "x"}],
+        ["x"],
+        5,
+        [{"name": "default", "template": 5}],
+        [{"name": ["x"], "template": "y"}],
+    ],
 )
 def test_another_form_of_template_is_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(CheckpointError, match="chat_template is no text, and no list with a template named default"):

@@ -1,9 +1,10 @@
 """Templates that would compute for hours, or fill the memory, are stopped in seconds and by name."""
 
+import jinja2.defaults
 import pytest
 
 from gesso.errors import TextError
-from gesso.text import sandbox, sandbox_sizes
+from gesso.text import sandbox_budget, sandbox_sizes
 from gesso.text.chat_template import ChatTemplate
 
 
@@ -11,7 +12,8 @@ def grown(step: str) -> str:
     return "{% set n = namespace(s='aa', l=[1]) %}{% for i in range(90) %}" + step + "{% endfor %}{{ n.s }}{{ n.l }}"
 
 
-TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of more than 33,554,432"
+BITS = "makes a number of more than 65,536 bits"
+TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text or list of more than 33,554,432"
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,7 @@ TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of
         ("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}", TURNS),
         ("{% for a in [[1]] recursive %}{% for b in range(99) %}{{ loop(range(99)) }}{% endfor %}{% endfor %}", ""),
         ("{{ 'a' * 99999999999 }}", SIZE),
-        ("{{ 2 ** 9999999999 }}", SIZE),
+        ("{{ 2 ** 9999999999 }}", BITS),
         ("{{ 'a' | center(9999999999) }}", SIZE),
         ("{{ 'a'.ljust(9999999999) }}", SIZE),
         ("{{ '%9999999999d' % 1 }}", SIZE),
@@ -75,17 +77,93 @@ TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of
     ],
 )
 def test_what_computes_too_much_is_stopped(source: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "MAX_STEPS", 10_000)  # a hundredth: so that the test is quick
+    monkeypatch.setattr(sandbox_budget, "MAX_STEPS", 10_000)  # a hundredth: so that the test is quick
     monkeypatch.setattr(sandbox_sizes, "MAX_ITEMS", 10_000)
     with pytest.raises(TextError, match=f"chat template .*{said}"):
         ChatTemplate(source, {}).render([])
 
 
+def test_nothing_is_computed_before_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setitem(jinja2.defaults.DEFAULT_FILTERS, "upper", calls.append)
+    made = ChatTemplate("{% set a = 'a' | upper %}{{ 'a' | upper }}", {})
+    assert not calls
+    made.render([])
+    assert calls == ["a", "a"]
+
+
 def test_time_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "MAX_SECONDS", 0.2)
-    slow = ChatTemplate("{% for a in range(99999) %}{{ range(9999) | list | length }}{% endfor %}", {})
-    with pytest.raises(TextError, match=r"stopped: it computes for more than 0\.2 seconds"):
-        slow.render([])
+    monkeypatch.setattr(sandbox_budget, "MAX_SECONDS", 0.2)
+    slow = "('x' * 3000000) | upper | length"
+    for source in "{% for a in range(99999) %}{{ " + slow + " }}{% endfor %}", ("{{ " + slow + " }}") * 1000:
+        with pytest.raises(TextError, match=r"stopped: it computes for more than 0\.2 seconds"):
+            ChatTemplate(source, {}).render([])
+
+
+LOOKS = "looks at more than 100,000 items in filters and comparisons"
+ITEMS = "{% set a = range(9999) | list %}"
+TEXTS = "{% set t = ['x' * 999 ~ 'y'] * 9999 %}{% set x = 'x' * 1000 %}"
+PAIRS = (
+    "{% set n = namespace(a=(1, 2), b=(1, 2)) %}{% for i in range(40) %}"
+    "{% set n.a = (n.a, n.a) %}{% set n.b = (n.b, n.b) %}{% endfor %}"
+)
+"""Two equal values, each of which holds one twice that holds one twice and so on."""
+NESTED = "compares a value of more than 10,000 items"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (ITEMS + "{{ a | select('in', a) | list | length }}", LOOKS),
+        (ITEMS + "{{ a | select('in', seq=a) | list | length }}", LOOKS),
+        (ITEMS + "{{ a | reject('in', a) | list | length }}", LOOKS),
+        (ITEMS + "{{ a | map('string') | select('in', a) | first }}", LOOKS),
+        (ITEMS + "{{ a | batch(9) | map('sum') | map('string') | join | length }}" * 9, LOOKS),
+        (ITEMS + "{{ ([{'a': 1}] * 9999) | selectattr('a', 'in', a) | list | length }}", LOOKS),
+        (ITEMS + "{{ ([{'a': 1}] * 9999) | rejectattr('a', 'in', a) | list | length }}", LOOKS),
+        (ITEMS + "{{ ([[a]] * 9999) | map('first') | map('sum') | list | length }}", LOOKS),
+        (ITEMS + "{{ ([a] * 9999) | map('list') | list | length }}", LOOKS),
+        (ITEMS + "{{ ([a] * 9999) | map('join') | list | length }}", LOOKS),
+        (ITEMS + "{{ ([a] * 9999) | map('max') | list | length }}", LOOKS),
+        (ITEMS + "{{ ([a] * 9999) | map('slice', 3) | list | length }}", LOOKS),
+        (ITEMS + "{% for i in a %}{{ -1 in a }}{% endfor %}", LOOKS),
+        (ITEMS + "{% for i in a %}{{ -1 not in a }}{% endfor %}", LOOKS),
+        (ITEMS + "{% for i in a %}{{ a.index(9998) }}{% endfor %}", LOOKS),
+        (TEXTS + "{% for i in range(9999) %}{{ x in t }}{% endfor %}", LOOKS),
+        (TEXTS + "{% for i in range(9999) %}{{ x in {1: t}.values() }}{% endfor %}", LOOKS),
+        (TEXTS + "{% for i in range(9999) %}{{ 'z' in 'x' * 99999 }}{% endfor %}", LOOKS),
+        (TEXTS + "{{ t | sort | length }}", LOOKS),
+        (TEXTS + "{{ t | min | length }}", LOOKS),
+        (TEXTS + "{{ t | unique | list | length }}", LOOKS),
+        (TEXTS + "{{ (t | groupby('0')) | length }}", LOOKS),
+        (TEXTS + "{% for i in range(9999) %}{{ {1: t} | dictsort | length }}{% endfor %}", ""),
+        (PAIRS + "{{ n.a == n.b }}", NESTED),
+        (PAIRS + "{{ n.a is eq n.b }}", NESTED),
+        (PAIRS + "{{ [n.a] | select('eq', n.b) | list | length }}", NESTED),
+        (PAIRS + "{{ n.a in [n.b] }}", NESTED),
+        (PAIRS + "{{ [n.a, n.b] | sort | length }}", NESTED),
+        (PAIRS + "{{ [n.a].count(n.b) }}", NESTED),
+        (PAIRS + "{{ {n.a: 1} | length }}", NESTED),
+        (PAIRS + "{{ {}.get(n.a) }}", NESTED),
+        (PAIRS + "{{ {}[n.a] }}", NESTED),
+        ("{{ (2 ** 30000000) // (3 ** 10000000) }}", BITS),
+        ("{{ ('f' * 20000) | int(base=16) }}", BITS),
+    ],
+)
+def test_filters_and_comparisons_are_counted(source: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_budget, "MAX_LOOKED", 100_000)  # a hundredth: so that the test is quick
+    monkeypatch.setattr(sandbox_sizes, "MAX_ITEMS", 10_000)
+    with pytest.raises(TextError, match=f"chat template is stopped: it .*{said}"):
+        ChatTemplate(source, {}).render([])
+
+
+def test_long_conversations_are_no_long_computations() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role in ['user', 'model'] and '</think>' in m.content and m != messages[0] %}"
+        "{{ (messages | selectattr('role', 'equalto', 'user') | list)[0].role[:1] }}{% endif %}{% endfor %}"
+    )
+    messages = [{"role": "user", "content": "a word " * 300 + f"{number}</think>"} for number in range(300)]
+    assert ChatTemplate(source, {}).render(messages) == "u" * 299
 
 
 def test_what_templates_do_they_still_do() -> None:

@@ -4,19 +4,22 @@
 file over after a break of the process, and looks at sizes alone.
 """
 
+import glob
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha1, sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from gesso.errors import HubError, OptionError
-from gesso.file_lock import hold
+from gesso.file_lock import held_folder, hold
 from gesso.json_files import read_json
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape
 from gesso.models.hub import INDEX, SINGLE, fetch, hub_errors, resolve
+from gesso.models.pull_folder import INCOMING, close, move_in, stale_files
 from gesso.models.quantization.tiles import check_disk
 from gesso.models.remote import RemoteFile, RemoteModel
 
@@ -28,6 +31,7 @@ INCOMPLETE = ".gesso-incomplete"
 """Ends the name of a file that has not arrived whole."""
 LOCK = ".gesso-lock"
 """Ends the name of the file that is locked while another is fetched."""
+AGAIN = "once that has ended, the same command goes on"
 PIECE = 1 << 22
 
 
@@ -35,35 +39,40 @@ def pull_texts(model: RemoteModel, out: Path | None = None) -> Path:
     """Fetches all but the weights, and checks it; returns the folder.
 
     Args:
-        out: a folder to put it into; None for the Hub's cache.
+        out: a folder to put it into, where what is right already stays; None for the Hub's cache.
 
     Raises:
         HubError: a file cannot be fetched, or differs from what the Hub says.
         CheckpointError: it is no model of ours.
         ConfigError: its config cannot be read.
     """
-    folder = fetch(model.repo, model.revision, TEXTS, offline=False, progress=False, out=out)
-    for file in model.files:
-        if not file.holds_weights:
-            _check_text(folder / file.name, file)
+    texts = _texts(model)
+    wanted = TEXTS if out is None else [glob.escape(file.name) for file in texts if not _is_right(out, file)]
+    folder = out
+    if folder is None or wanted:
+        folder = fetch(model.repo, model.revision, wanted, offline=False, progress=False, out=out)
+    for file in texts:
+        _check_text(folder, file)
     read_shape(folder)
     return folder
 
 
 def weight_files(model: RemoteModel, folder: Path) -> list[RemoteFile]:
-    """Returns the weights' files that the index in a folder names, or else the single one, in order.
+    """Returns the weights' files that the model's index names, or else the single one, in order.
+
+    Args:
+        folder: where the index is, if the model has one.
 
     Raises:
         HubError: the Hub lacks one.
         CheckpointError: the index cannot be read.
     """
-    names = [SINGLE]
-    if (folder / INDEX).exists():
+    names, known = [SINGLE], {file.name: file for file in model.files}
+    if INDEX in known:
         named = read_json(folder / INDEX).get("weight_map")
         if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
             raise HubError(f"{INDEX} of {model.name} has no weight_map from tensors to file names")
         names = sorted(set(named.values()))
-    known = {file.name: file for file in model.files}
     for name in names:
         if name not in known:
             raise HubError(f"{model.name} lacks {name}: an incomplete upload")
@@ -88,26 +97,66 @@ def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda
     What is there already is compared and kept.
 
     Args:
-        out: the folder to put it into; None for the Hub's cache, where `org/name` finds it.
+        out: the folder to put it into, in the place of another revision that may be there; None for the Hub's cache,
+            where `org/name` finds it.
 
     Raises:
         OptionError: too little room, or another process fetches the same.
         HubError, CheckpointError, ConfigError: as `pull_texts`; after a break the same call goes on where it was.
     """
-    folder = pull_texts(model, out)
-    files = weight_files(model, folder)
-    place = (folder if out is not None else _blobs(model)).absolute()
-    targets = [place / (file.name if out is not None else file.sum) for file in files]
-    missing = sum(file.bytes - _there(target) for file, target in zip(files, targets, strict=True))
-    check_disk(place / "weights", missing, f"{model.name}" if out is None else f"--out {out}")
-    for file, target in zip(files, targets, strict=True):
+    if out is not None:
+        return _pull_into(model, out, progress)
+    place = _blobs(model).absolute()
+    targets = {place / file.sum: file for file in weight_files(model, pull_texts(model))}
+    check_disk(place / "weights", _missing_bytes(targets), model.name)
+    for target, file in targets.items():
         fetch_file(remote_bytes(model, file), file, target, progress)
-    return folder if out is not None else resolve(model.name, progress=False)
+    return resolve(model.name, progress=False)
 
 
-def fetch_file(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress) -> None:
+def _pull_into(model: RemoteModel, out: Path, progress: Progress) -> Path:
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"--out {out} is a file, and a checkpoint is a folder", option="out")
+    out.mkdir(parents=True, exist_ok=True)
+    with held_folder(out, f"{out} is being fetched by another process: {AGAIN}", "out"):
+        (out / INCOMING).mkdir(exist_ok=True)
+        right = [file for file in _texts(model) if _is_right(out, file)]
+        for file in right:
+            shutil.copyfile(out / file.name, out / INCOMING / file.name)
+        targets = {out.absolute() / file.name: file for file in weight_files(model, pull_texts(model, out / INCOMING))}
+        stale = stale_files(model, out)
+        freed = sum(path.lstat().st_size for path in stale)
+        check_disk(out.absolute() / "weights", _missing_bytes(targets) - freed, f"--out {out}")
+        if stale or len(right) < len(_texts(model)):
+            close(out)
+        for path in stale:
+            path.unlink()
+        for target, file in targets.items():
+            fetch_file(remote_bytes(model, file), file, target, progress, lambda: close(out))
+        move_in(model, out)
+    return out
+
+
+def _texts(model: RemoteModel) -> list[RemoteFile]:
+    return [file for file in model.files if not file.holds_weights]
+
+
+def _missing_bytes(targets: Mapping[Path, RemoteFile]) -> int:
+    return sum(file.bytes - _there(target) for target, file in targets.items())
+
+
+def fetch_file(
+    remote: RemoteBytes,
+    file: RemoteFile,
+    target: Path,
+    progress: Progress,
+    changing: Callable[[], None] = lambda: None,
+) -> None:
     """Fetches one file, going on from what there is of it, and compares it with its checksum before it gets its name.
     One process at a time does.
+
+    Args:
+        changing: is called before anything changes, where the file is not there and right already.
 
     Raises:
         HubError: it cannot be fetched, or differs.
@@ -116,7 +165,7 @@ def fetch_file(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Pr
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with _alone(target, file):
-        _fetch(remote, file, target, progress)
+        _fetch(remote, file, target, progress, changing)
 
 
 @contextmanager
@@ -126,7 +175,7 @@ def _alone(target: Path, file: RemoteFile) -> Iterator[None]:
     Raises:
         OptionError: another process fetches it.
     """
-    refusal = f"{file.name} is being fetched by another process: once that has ended, the same command goes on"
+    refusal = f"{file.name} is being fetched by another process: {AGAIN}"
     path = target.with_name(target.name + LOCK)
     with path.open("ab") as lock:
         hold(lock, refusal, "model")
@@ -148,11 +197,15 @@ def _names(path: Path, file: BinaryIO) -> bool:
         return False
 
 
-def _fetch(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress) -> None:
+def _fetch(
+    remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress, changing: Callable[[], None]
+) -> None:
     partial = target.with_name(target.name + INCOMPLETE)
-    if target.exists():
-        if _summed(target, file, progress).hexdigest() == file.sum:
-            return
+    found = target.exists()
+    if found and _summed(target, file, progress).hexdigest() == file.sum:
+        return
+    changing()
+    if found:
         target.unlink()
         progress(-file.bytes)
     total = _summed(partial, file, progress) if partial.exists() else _fresh(file)
@@ -181,9 +234,16 @@ def _blobs(model: RemoteModel) -> Path:
     return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=model.repo, repo_type="model") / "blobs"
 
 
-def _check_text(path: Path, file: RemoteFile) -> None:
-    if path.is_file() and _summed(path, file, lambda taken: None).hexdigest() == file.sum:
+def _is_right(folder: Path, file: RemoteFile) -> bool:
+    """Says whether a file is there and has its checksum."""
+    path = folder / file.name
+    return path.is_file() and _summed(path, file, lambda taken: None).hexdigest() == file.sum
+
+
+def _check_text(folder: Path, file: RemoteFile) -> None:
+    if _is_right(folder, file):
         return
+    path = folder / file.name
     path.resolve().unlink(missing_ok=True)  # in the Hub's cache a file is a link to its content
     path.unlink(missing_ok=True)
     raise HubError(_damaged(file))

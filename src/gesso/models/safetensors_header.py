@@ -87,7 +87,9 @@ def _tensor(file: str, name: str, entry: dict[str, object], start: int) -> Store
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not (isinstance(kind, str) and isinstance(shape, list) and isinstance(offsets, list)):
         raise TypeError
-    begin, end = (int(offset) for offset in offsets)
+    if any(type(offset) is not int for offset in offsets):
+        raise TypeError
+    begin, end = offsets
     if kind not in TYPES:
         raise CheckpointError(f"{name} in {file} is {kind}, which is not known")
     if (

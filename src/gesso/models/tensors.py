@@ -53,11 +53,23 @@ def read_tensor(name: str, path: Path) -> Tensor:
     """Reads a tensor as it is stored.
 
     Raises:
-        CheckpointError: the file cannot be read, or does not hold it.
+        CheckpointError: the file cannot be read, or see `read_whole`.
     """
     with open_file(path) as file:
-        find_tensor(file, name, path)
+        return read_whole(file, name, path)
+
+
+def read_whole(file: Any, name: str, path: Path) -> Tensor:
+    """Reads a tensor of an open file as it is stored.
+
+    Raises:
+        CheckpointError: the file does not hold it, or it is of a type that PyTorch does not have.
+    """
+    found = find_tensor(file, name, path)
+    try:
         tensor: Tensor = file.get_tensor(name)
+    except SafetensorError as error:
+        raise CheckpointError(f"{name} in {path.name}, of type {found.get_dtype()}, cannot be read: {error}") from None
     return tensor
 
 

@@ -3,6 +3,8 @@
 import re
 
 UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+MOST = 2**63
+"""Bytes that no memory has: more of them fit no number that sizes are computed with."""
 
 
 def size_in_bytes(text: str, flag: str) -> int:
@@ -12,14 +14,14 @@ def size_in_bytes(text: str, flag: str) -> int:
         flag: the option that it is given to, such as `--fit`.
 
     Raises:
-        OptionError: anything else.
+        OptionError: anything else, or more than any machine has.
     """
     from gesso.errors import OptionError
     from gesso.options import keyword
 
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip())
     unit = UNITS.get(found[2].upper()) if found else None
-    size = int(float(found[1]) * unit) if found and unit else 0
-    if size < 1:
+    size = float(found[1]) * unit if found and unit else 0.0
+    if not 1 <= size < MOST:
         raise OptionError(f"{flag} takes a size such as 4GiB or 500MB, got {text!r}", option=keyword(flag))
-    return size
+    return int(size)

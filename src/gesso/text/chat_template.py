@@ -22,14 +22,20 @@ class ChatTemplate:
     """Renders chat messages into the text a checkpoint was trained on."""
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        """`tokens` are the names a template may use, such as `bos_token`."""
+        """`tokens` are the names a template may use, such as `bos_token`.
+
+        Raises:
+            CheckpointError: the template cannot be compiled.
+        """
         environment = BoundedEnvironment()
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = _format_time
         environment.filters["tojson"] = bounded_filter("tojson", _to_json)
         try:
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+        except RecursionError:
+            raise CheckpointError("the chat template cannot be read: it is nested too deeply") from None
+        except Exception as error:  # noqa: BLE001 - what Jinja makes of it goes through Python's own compiler
             raise CheckpointError(f"the chat template cannot be read: {error}") from None
         self._tokens = dict(tokens)
         self.source = source
@@ -96,8 +102,8 @@ class ChatTemplate:
 def _only_template(value: object, path: Path) -> str:
     """The template among `chat_template`'s forms: a text, or a list of named ones with one called `default`."""
     if isinstance(value, list):
-        named = {part.get("name"): part.get("template") for part in value if isinstance(part, dict)}
-        value = named.get("default")
+        named = [part for part in value if isinstance(part, dict) and part.get("name") == "default"]
+        value = named[-1].get("template") if named else None
     if not isinstance(value, str):
         raise CheckpointError(f"{path}: chat_template is no text, and no list with a template named default")
     return value

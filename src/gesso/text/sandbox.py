@@ -2,12 +2,12 @@
 
 Jinja's own sandbox keeps a template from Python's insides and a `range` below 100,000 numbers; loops in loops, macros
 that call themselves and texts that double still run for hours. Here every turn of a loop and every call of a macro is
-counted, and a text or list that an operator, a filter or a method makes is measured before it is made
+counted (`gesso.text.sandbox_budget`), and every item that a filter, a test or a comparison looks at
+(`gesso.text.sandbox_counts`); a text or list that an operator, a filter or a method makes is measured before it is made
 (`gesso.text.sandbox_sizes`).
 """
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +18,10 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from gesso.text.sandbox_budget import BUDGET, Budget
+from gesso.text.sandbox_counts import compared, count_method, counted_input, counted_test, cut, searched
 from gesso.text.sandbox_sizes import (
-    TemplateLimitError,
+    check_bits,
     check_filter,
     check_method,
     check_operator,
@@ -27,35 +29,34 @@ from gesso.text.sandbox_sizes import (
     written_size,
 )
 
-MAX_STEPS = 1_000_000
-"""Turns of loops and calls of macros in one rendering."""
-MAX_SECONDS = 5.0
-"""Processor time of one rendering."""
-MAX_WRITTEN = 2**27
-"""Characters that one rendering writes: into the prompt, and before into the blocks and macros that it is made of."""
-
 _UNWRITTEN = {
     "abs", "attr", "count", "d", "default", "dictsort", "first", "float", "groupby", "int", "items", "last", "length",
     "list", "map", "max", "min", "random", "reject", "rejectattr", "reverse", "safe", "select", "selectattr", "sort",
     "sum", "unique",
 }  # fmt: skip
 """Filters of Jinja that write no value out, and pass items on without making more of them."""
+_SEARCHING = ("in", "notin")
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
     """Adds bounds to Jinja's sandbox; `render` renders one of its templates."""
 
-    intercepted_binops = frozenset(["*", "+", "**", "%"])
+    intercepted_binops = frozenset(["*", "+", "**", "%", "//"])
 
     def __init__(self) -> None:
         super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"], finalize=_written
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.loopcontrols"],
+            finalize=_written,
+            optimized=False,  # computes nothing while it compiles, where nothing counts
         )
         del self.globals["lipsum"]  # writes any number of words
         self.filters["sum"] = _sum
-        for name in self.filters.keys() - _UNWRITTEN:
-            self.filters[name] = bounded_filter(name, self.filters[name])
+        self.filters = {name: bounded_filter(name, function) for name, function in self.filters.items()}
+        self.tests = {name: counted_test(name, function) for name, function in self.tests.items()}
         self.filters |= {"_step": _step, "_concatenate": _concatenate, "_measure": _measure}
+        self.filters |= {"_compared": compared, "_searched": searched, "_cut": cut}
 
     def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
         return super()._generate(_Counting(self).visit(source), *args, **options)
@@ -66,8 +67,17 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         Raises:
             TemplateLimitError: the result would be too large.
         """
+        BUDGET.get().check_time()
         check_operator(operator, left, right)
         return super().call_binop(context, operator, left, right)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Looks up an item or attribute.
+
+        Raises:
+            TemplateLimitError: what is looked up is too large.
+        """
+        return super().getitem(obj, compared(argument) if isinstance(argument, tuple) else argument)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls a function, a macro or a method, unless its result would be too large.
@@ -77,6 +87,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """
         method = __obj if hasattr(__obj, "__self__") else getattr(__obj, "__wrapped__", __obj)  # Jinja's own format
         if hasattr(method, "__self__"):
+            count_method(method.__self__, args)
             check_method(getattr(method, "__name__", ""), method.__self__, args, kwargs)
         return _measure(super().call(__context, __obj, *args, **kwargs))
 
@@ -88,35 +99,19 @@ def render(template: jinja2.Template, variables: Mapping[str, Any]) -> str:
         TemplateLimitError: it takes too many steps or too much time, or makes a text that is too long.
     """
     pieces, size = [], 0
-    for piece in template.generate(variables, _budget=_Budget()):
-        size += len(piece)
-        check_size(size)
-        pieces.append(piece)
+    token = BUDGET.set(Budget())
+    try:
+        for piece in template.generate(variables):
+            size += len(piece)
+            check_size(size)
+            pieces.append(piece)
+    finally:
+        BUDGET.reset(token)
     return "".join(pieces)
 
 
-class _Budget:
-    """What is left of one rendering."""
-
-    def __init__(self) -> None:
-        self.steps, self.written, self.end = 0, 0, time.thread_time() + MAX_SECONDS
-
-    def write(self, size: int) -> None:
-        self.written += size
-        if self.written > MAX_WRITTEN:
-            raise TemplateLimitError(f"it writes more than {MAX_WRITTEN:,} characters")
-
-    def take(self, size: int) -> None:
-        self.write(size)
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise TemplateLimitError(f"it takes more than {MAX_STEPS:,} turns of its loops")
-        if time.thread_time() > self.end:
-            raise TemplateLimitError(f"it computes for more than {MAX_SECONDS:g} seconds")
-
-
 class _Counting(NodeTransformer):
-    """Puts a count into every loop and macro, and a measure around every text that is put together."""
+    """Puts a count into every loop, macro and comparison, and a measure around every text that is put together."""
 
     def __init__(self, environment: BoundedEnvironment) -> None:
         self._environment = environment
@@ -140,33 +135,55 @@ class _Counting(NodeTransformer):
         self.generic_visit(node)
         return self._filter(nodes.List(node.nodes), "_concatenate", node)
 
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        self.generic_visit(node)
+        node.expr = self._filter(node.expr, "_compared", node)
+        for operand in node.ops:
+            name = "_searched" if operand.op in _SEARCHING else "_compared"
+            operand.expr = self._filter(operand.expr, name, node)
+        return node
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
+        self.generic_visit(node)
+        for pair in node.items:
+            pair.key = self._filter(pair.key, "_compared", node)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Slice):
+            node.node = self._filter(node.node, "_cut", node)
+        return node
+
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
         self.generic_visit(node)
         node.filter = self._filter(node.filter, "_measure", node)
         return node
 
 
-@jinja2.pass_context
-def _step(context: Context, text: int) -> int:
+def _step(text: int) -> int:
     """Counts a turn of a loop or a call, and the plain text that stands in its body."""
-    context["_budget"].take(text)
+    BUDGET.get().take(text)
     return text
 
 
-@jinja2.pass_context
-def _written(context: Context, value: Any) -> Any:
+@jinja2.pass_context  # without it Jinja would ask of constants while it compiles
+def _written(_: Context, value: Any) -> Any:
     """Counts a value that is written out."""
-    context["_budget"].write(written_size(value))
+    BUDGET.get().write(written_size(value))
     return value
 
 
 def _measure(value: Any) -> Any:
     if isinstance(value, str | list | tuple):
         check_size(len(value))
+    elif isinstance(value, int):
+        check_bits(value.bit_length())
     return value
 
 
 def _concatenate(parts: Sequence[Any]) -> str:
+    BUDGET.get().check_time()
     check_size(sum(map(written_size, parts)))
     return "".join(map(str, parts))
 
@@ -182,18 +199,21 @@ def _sum(environment: jinja2.Environment, items: Any, attribute: str | int | Non
 
 
 def bounded_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a filter refuse what would become too large."""
+    """Makes a filter count what it is given, and refuse what would become too large."""
+    first = int(hasattr(function, "jinja_pass_arg"))
 
     @functools.wraps(function)  # keeps the mark that says what Jinja passes first
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        given = list(args[1:] if hasattr(function, "jinja_pass_arg") else args)
-        if name == "join" and given:
-            given[0] = list(given[0])
-            args = (*args[: len(args) - len(given)], *given)
-        for value in (*given, *kwargs.values()):
-            written_size(value)
+        passed, given = args[:first], list(args[first:])
         if given:
-            check_filter(name, given[0], given[1:], kwargs)
-        return _measure(function(*args, **kwargs))
+            given[0] = counted_input(name, given[0])
+        if name not in _UNWRITTEN:
+            if name == "join" and given:
+                given[0] = list(given[0])
+            for value in (*given, *kwargs.values()):
+                written_size(value)
+            if given:
+                check_filter(name, given[0], given[1:], kwargs)
+        return _measure(function(*passed, *given, **kwargs))
 
     return guarded

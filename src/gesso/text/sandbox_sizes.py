@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MAX_ITEMS = 1_000_000
-"""Items of a value that is written out."""
+"""Items of a value that is written out or compared."""
 MAX_SIZE = 2**25
 """Characters of a text, or items of a list, that a template makes; of the whole prompt, too."""
+MAX_BITS = 2**16
+"""Bits of a number that a template makes; Python writes out no number of so many."""
+CHARACTERS = 100
+"""Characters that are searched or compared in the time of an item."""
 MAX_INDENT = 64
 """Characters by which a level of JSON is indented, and of what stands between its items."""
 MAX_DIGITS = 1000
@@ -32,7 +36,13 @@ class TemplateLimitError(Exception):
 def check_size(size: int) -> None:
     """Refuses what would be too large."""
     if size > MAX_SIZE:
-        raise TemplateLimitError(f"it makes a text, list or number of more than {MAX_SIZE:,} characters, items or bits")
+        raise TemplateLimitError(f"it makes a text or list of more than {MAX_SIZE:,} characters or items")
+
+
+def check_bits(bits: int) -> None:
+    """Refuses a number that would be too large: multiplying and dividing large ones takes minutes."""
+    if bits > MAX_BITS:
+        raise TemplateLimitError(f"it makes a number of more than {MAX_BITS:,} bits")
 
 
 def written_size(value: Any) -> int:
@@ -45,19 +55,38 @@ def written_size(value: Any) -> int:
         return len(value)
     if not isinstance(value, list | tuple | dict):
         return value.bit_length() // 3 if isinstance(value, int) else 0
+    return _measured(value, "writes out")[1]
+
+
+def compared_size(value: Any) -> int:
+    """Returns how many items are looked at, at most, where a value is compared with another.
+
+    Raises:
+        TemplateLimitError: as `written_size`.
+    """
+    if isinstance(value, str):
+        return len(value) // CHARACTERS
+    if not isinstance(value, list | tuple | dict):
+        return 0
+    items, characters = _measured(value, "compares")
+    return items + characters // CHARACTERS
+
+
+def _measured(value: Any, doing: str) -> tuple[int, int]:
+    """Counts the items in a list, tuple or dict and in those that it holds, and the characters of the texts."""
     stack, seen, size = [value], 0, 0
     while stack:
         inner = stack.pop()
         seen += len(inner)
         if seen > MAX_ITEMS:
-            raise TemplateLimitError(f"it writes out a value of more than {MAX_ITEMS:,} items")
+            raise TemplateLimitError(f"it {doing} a value of more than {MAX_ITEMS:,} items")
         for item in (*inner, *inner.values()) if isinstance(inner, dict) else inner:
             if isinstance(item, list | tuple | dict):
                 stack.append(item)
             elif isinstance(item, str):
                 size += len(item)
         check_size(size)
-    return size
+    return seen, size
 
 
 def check_operator(operator: str, left: Any, right: Any) -> None:
@@ -72,7 +101,7 @@ def check_operator(operator: str, left: Any, right: Any) -> None:
         _check_percent(left, right)
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() * max(1, right) if operator == "**" else left.bit_length() + right.bit_length()
-        check_size(bits)
+        check_bits(bits)
 
 
 def check_method(name: str, owner: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -234,6 +234,7 @@ def test_weights_that_are_not_finite_leave_nothing_behind(source: Path, tmp_path
         (lambda q: q.update(dense={"bits": 3}), r"quantization_config\.dense .* is not understood"),
         (lambda q: q.update(dense="int8"), r"quantization_config\.dense 'int8' is not understood"),
         (lambda q: q["experts"].update(group_size=48), r"quantization_config\.experts .* is not understood"),
+        (lambda q: q["experts"].update(group_size=32.0), r"quantization_config\.experts .* is not understood"),
         (lambda q: q["dense"].update(group_size=32), r"quantization_config\.dense .* is not understood"),
         (lambda q: q.update(experts={"bits": 4, "group_size": 64}), "cannot be held in 4 bits"),
         (lambda q: q.pop("dense"), rf"unknown tensors .*{Q_PROJ[:22]}"),

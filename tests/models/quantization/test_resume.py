@@ -1,5 +1,6 @@
 """A conversion that was broken off goes on from its last whole file, and another one begins anew."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from oracle import Shape, random_model
 from safetensors.torch import load_file
 
 from gesso.errors import OptionError
+from gesso.models.loading import load_folder
 from gesso.models.quantization import convert, resume
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
@@ -73,6 +75,52 @@ def test_it_goes_on_and_ends_as_if_nothing_had_happened(source: Path, tmp_path: 
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
         p.name for p in (tmp_path / "straight").iterdir()
     )
+
+
+def test_a_conversion_that_does_not_get_its_name_waits_for_it(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def fill(done: int, of: int) -> None:
+        (out / "theirs").touch()
+
+    with pytest.raises(OSError, match="not empty"):
+        quantize_folder(source, out, CHOSEN, fill)
+    with pytest.raises(OptionError, match="is there already and no empty folder"):
+        quantize_folder(source, out, CHOSEN)
+    (out / "theirs").unlink()
+    written = counted(monkeypatch)
+    quantize_folder(source, out, CHOSEN)
+    assert not written
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not (out / resume.FILE).exists()
+    load_folder(out, "cpu")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_process_that_ends_beside_the_renaming_leaves_a_conversion(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    out, replace = tmp_path / "out", os.replace
+
+    def killed(old: Path, new: Path) -> None:
+        if new != out or named:
+            replace(old, new)
+        if new == out:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            quantize_folder(source, out, CHOSEN)
+    if named:
+        with pytest.raises(OptionError, match="is there already and no empty folder"):
+            quantize_folder(source, out, CHOSEN)
+    else:
+        quantize_folder(source, out, CHOSEN)
+    load_folder(out, "cpu")  # with what says how far it is beside it, too
 
 
 def test_two_at_once_do_not_convert_into_a_folder(source: Path, tmp_path: Path) -> None:

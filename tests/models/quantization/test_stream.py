@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gesso.errors import CheckpointError, HubError, OptionError
-from gesso.models.loading import INDEX, load_folder
+from gesso.models.loading import INDEX, SINGLE, load_folder
 from gesso.models.quantization import stream
 from gesso.models.quantization.convert import QuantizeReport, quantize_folder
 from gesso.models.quantization.plan import Quantization
@@ -28,6 +28,8 @@ from models.breaking_hub import REPO, Hub, point_at, serving
 CHOSEN = Quantization(Int8(), Int4(32), Int8())
 FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 VISION = "model.encoder.vision_tower.patch.weight"
+Q_PROJ = "model.decoder.layers.0.self_attn.q_proj.weight"
+Q_PROJ_COPY = "model.encoder.language_model.layers.0.self_attn.q_proj.weight"
 TABLE = "model.decoder.embed_tokens.weight"
 
 
@@ -172,6 +174,33 @@ def test_what_was_made_of_a_damaged_file_is_thrown_away(
     hub.asked.clear()
     assert_same(tmp_path / "out", straight, pulled(tmp_path / "out"))
     assert f"bytes=0-{(hub.folder / file).stat().st_size - 1}" in hub.ranges(file)
+
+
+@pytest.mark.parametrize("damaged", [Q_PROJ, Q_PROJ_COPY])
+def test_copies_in_a_damaged_file_are_not_compared(
+    hub: Hub, source: Path, tmp_path: Path, straight: tuple[Path, QuantizeReport], damaged: str
+) -> None:
+    tensors = weights(source)
+    hub.folder = changed(source, tmp_path / "copied")
+    for file in (FIRST, SECOND, INDEX):
+        (hub.folder / file).unlink()
+    save_file(tensors | {Q_PROJ_COPY: tensors[Q_PROJ].clone()}, hub.folder / SINGLE)
+    hub.damaged.add(SINGLE)
+    hub.damaged_at[SINGLE] = place_of(damaged, hub.folder / SINGLE)
+    with pytest.raises(HubError, match=f"{SINGLE} arrived damaged"):
+        pulled(tmp_path / "out")
+    noted = json.loads((tmp_path / "out.partial" / "conversion.json").read_text("utf-8"))
+    assert noted["digests"] == noted["errors"] == {}
+    hub.damaged.clear()
+    assert_same(tmp_path / "out", straight, pulled(tmp_path / "out"))
+
+
+def place_of(name: str, path: Path) -> int:
+    """Returns where the first byte of a tensor stands in its file."""
+    content = path.read_bytes()
+    length = 8 + int.from_bytes(content[:8], "little")
+    begin: int = json.loads(content[8:length])[name]["data_offsets"][0]
+    return length + begin
 
 
 def test_other_formats_begin_anew(hub: Hub, tmp_path: Path, straight: tuple[Path, QuantizeReport]) -> None:

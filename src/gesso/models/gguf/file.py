@@ -20,6 +20,7 @@ from torch import Tensor
 from gesso.errors import CheckpointError
 from gesso.extras import pip_install
 from gesso.json_files import read_json
+from gesso.models.gguf.header_check import check_header
 from gesso.models.gguf.names import ROPE_FACTORS, hf_name
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def _read_header(path: Path, _size: int, _changed: int) -> "GGUFReader":
     except ModuleNotFoundError:
         raise CheckpointError(f"{path.name}: reading GGUF needs another package: {pip_install('gguf')}") from None
     try:
+        check_header(path)
         reader = GGUFReader(path)
+    except CheckpointError:
+        raise
     except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError):
         raise CheckpointError(f"{path} is truncated or no GGUF file") from None
     if reader.byte_order != "I":

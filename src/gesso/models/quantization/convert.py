@@ -7,6 +7,7 @@ is the packed layer that is being written, and a tile in fp32.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,8 +178,13 @@ def finish_folder(
 ) -> int:
     """Writes what a checkpoint has beside weights, and gives it its name; returns the bytes of its weights' files.
 
+    Where it cannot get its name, all that is written waits for the same conversion.
+
     Args:
         calibrated: what it says of its calibration.
+
+    Raises:
+        OSError: something cannot be written, or `out` has been filled meanwhile.
     """
     after = sum((partial / file).stat().st_size for file in done.shards)
     weight_map = dict(sorted(done.weight_map.items()))
@@ -189,9 +195,10 @@ def finish_folder(
             shutil.copy(source / name, partial)
     described = {"quantization_config": calibration.with_calibration(write_quantization(chosen), calibrated)}
     write_json(partial / "config.json", read_json(source / "config.json") | described)
-    (partial / resume.FILE).unlink()
-    (partial / calibration.FILE).unlink(missing_ok=True)
     os.replace(partial, out)
+    for name in (resume.FILE, calibration.FILE):  # not before it has its name: without them nothing goes on
+        with suppress(OSError):  # what stays is read by nobody
+            (out / name).unlink(missing_ok=True)
     return after
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from gesso.errors import CheckpointError
 from gesso.models.quantization.plan import Quantization
 from gesso.models.state_dict_adapter import to_hf, to_hf_module
-from gesso.models.tensors import check_copies, check_finite, find_tensor, open_file
+from gesso.models.tensors import check_copies, check_finite, open_file, read_whole
 from gesso.nn.experts import Experts
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -131,7 +131,7 @@ def layer_tensors(
             with open_file(path, str(device)) as file:
                 for name, target in targets.items():
                     if files[name] == path:
-                        _fill(target, _read(file, name, path), name, algorithm.__name__)
+                        _fill(target, read_whole(file, name, path), name, algorithm.__name__)
         for name, buffer in made.items():
             yield f"{layer}.{name}", buffer
     check_copies(files, used, torch.float32)
@@ -160,12 +160,6 @@ def _places(layer: str, module: Packed) -> dict[str, _Place]:
         for expert in range(module.num_experts)
         for matrix, (prefix, half) in _HOMES.items()
     }
-
-
-def _read(file: Any, name: str, path: Path) -> Tensor:
-    find_tensor(file, name, path)
-    tensor: Tensor = file.get_tensor(name)
-    return tensor
 
 
 def _fill(target: Tensor, stored: Tensor, name: str, algorithm: str) -> None:

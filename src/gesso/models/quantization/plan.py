@@ -144,7 +144,7 @@ def _read(part: str, raw: Any) -> Format | None:
             return None
         case {"bits": 8, **others} if not others:
             return Int8()
-        case {"bits": 4, "group_size": size, **others} if size in GROUP_SIZES and not others:
+        case {"bits": 4, "group_size": int(size), **others} if size in GROUP_SIZES and not others:
             return Int4(size)
         case {"bits": 4, "levels": NF4.kernel, **others} if not others:
             return NF4()

@@ -4,11 +4,12 @@ Life cycle: `stream_plan` reads the headers of all files and finds what is made 
 fetched. `quantize_stream` then reads each file from its first byte to its last, packs tensor by tensor, and writes a
 file of its own whenever `OWN_FILE` bytes are packed. With each of them it notes how far it is, and the checksum so far:
 broken off, it goes on from there. At a file's end the checksum is compared with the Hub's; what was made of a damaged
-file is thrown away.
+file is thrown away, and what was noted of its tensors. Only tensors of files that arrived undamaged are compared with
+their copies.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,13 +54,16 @@ class Streamed(Written):
     digests: dict[str, str] = field(default_factory=dict)
     """Checksums of tensors that are stored twice."""
 
-    def forget(self, folder: Path, file: str) -> None:
-        """Removes what was made of one of the Hub's files."""
+    def forget(self, folder: Path, file: str, tensors: Iterable[str]) -> None:
+        """Removes what was made of one of the Hub's files, and what was noted of its tensors."""
         for own in self.made_of.pop(file, []):
             (folder / own).unlink(missing_ok=True)
             self.shards.remove(own)
             for name in [name for name, place in self.weight_map.items() if place == own]:
                 del self.weight_map[name]
+        for name in tensors:
+            self.errors.pop(name, None)
+            self.digests.pop(name, None)
         self.position, self.checksum = 0, None
         self.save(folder)
 
@@ -124,14 +128,16 @@ def _take_file(name: str, planned: Plan, partial: Path, done: Streamed, progress
         incoming = _Incoming(pieces, done.checksum, progress)
         start = done.position
         if not start and incoming.take(len(header.raw)) != header.raw:
-            raise _damaged(name, partial, done)
+            raise _damaged(name, planned, partial, done)
         for tensor in header.tensors:
             if tensor.begin < start:
                 continue
             held |= _made(tensor, planned, incoming, done)
             if sum(part.nbytes for part in held.values()) >= OWN_FILE or tensor is header.tensors[-1]:
-                if tensor is header.tensors[-1] and incoming.sum.hexdigest() != planned.source.sums[name]:
-                    raise _damaged(name, partial, done)
+                if tensor is header.tensors[-1]:
+                    if incoming.sum.hexdigest() != planned.source.sums[name]:
+                        raise _damaged(name, planned, partial, done)
+                    _compare_copies(planned.copies, done.digests)
                 _write(name, partial, held, done)
                 held = {}
                 done.position, done.checksum = tensor.end, incoming.sum.state
@@ -152,8 +158,8 @@ def _write(name: str, partial: Path, held: dict[str, Tensor], done: Streamed) ->
     done.made_of.setdefault(name, []).append(own)
 
 
-def _damaged(name: str, partial: Path, done: Streamed) -> HubError:
-    done.forget(partial, name)
+def _damaged(name: str, planned: Plan, partial: Path, done: Streamed) -> HubError:
+    done.forget(partial, name, (tensor.name for tensor in planned.source.headers[name].tensors))
     return HubError(
         f"{name} arrived damaged: its checksum is not what the Hub says. What was made of it was removed; the same "
         "command again fetches it anew"
@@ -190,7 +196,6 @@ def _made(tensor: StoredTensor, planned: Plan, incoming: _Incoming, done: Stream
         done.errors[tensor.name] = packed.error
     if twice:
         done.digests[tensor.name] = digest.hexdigest()
-        _compare_copies(planned.copies, done.digests)
     return made
 
 

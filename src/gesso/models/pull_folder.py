@@ -1,0 +1,49 @@
+"""Keeps a folder that a checkpoint is pulled into from being a mixture that loads, of two revisions say.
+
+Life cycle: texts arrive in a folder of their own below it (`INCOMING`), where they are checked. `config.json`, without
+which nothing loads, goes before anything else changes; then go the files that the new revision lacks, the weights
+arrive, and the texts move in, `config.json` last. Where nothing differs, nothing goes.
+"""
+
+import os
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+
+from gesso.models.remote import RemoteModel
+
+INCOMING = ".gesso-incoming"
+"""Holds the texts of a checkpoint until its weights are there."""
+CONFIG = "config.json"
+KINDS = (
+    CONFIG, "generation_config.json", "gesso.json", "hf_quant_config.json", "model.safetensors*",
+    "model-*.safetensors*", "chat_template*", "tokenizer*", "special_tokens*", "added_tokens.json", "processor*",
+    "preprocessor*",
+)  # fmt: skip
+"""Names of what belongs to a checkpoint. Other files in its folder are its owner's, and stay."""
+
+
+def stale_files(model: RemoteModel, folder: Path) -> list[Path]:
+    """Returns the files of a checkpoint in a folder that the model on the Hub does not have."""
+    known = {file.name for file in model.files}
+    names = (path for path in sorted(folder.iterdir()) if path.is_symlink() or path.is_file())
+    return [path for path in names if _whole_name(path) not in known and any(fnmatch(path.name, k) for k in KINDS)]
+
+
+def _whole_name(path: Path) -> str:
+    """Returns the name of a file without what says that it is incomplete or locked."""
+    stem, dot, kind = path.name.rpartition(".")
+    return stem if dot and kind.startswith("gesso-") else path.name
+
+
+def close(folder: Path) -> None:
+    """Makes a folder one that does not load."""
+    (folder / CONFIG).unlink(missing_ok=True)
+
+
+def move_in(model: RemoteModel, folder: Path) -> None:
+    """Moves the texts to their places, which makes the folder one that loads."""
+    texts = [file.name for file in model.files if not file.holds_weights]
+    for name in sorted(texts, key=lambda name: name == CONFIG):
+        os.replace(folder / INCOMING / name, folder / name)
+    shutil.rmtree(folder / INCOMING, ignore_errors=True)

@@ -1,0 +1,24 @@
+"""Sizes that users write."""
+
+import pytest
+
+from gesso.errors import OptionError
+from gesso.options.sizes import size_in_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GiB", 4 * 2**30), ("500 MB", 500_000_000), ("1.5kb", 1500), (" 7 ", 7), ("8EB", None)]
+)
+def test_a_number_and_its_unit(text: str, size: int | None) -> None:
+    if size is None:
+        with pytest.raises(OptionError, match="--fit takes a size such as 4GiB or 500MB, got '8EB'"):
+            size_in_bytes(text, "--fit")
+    else:
+        assert size_in_bytes(text, "--fit") == size
+
+
+@pytest.mark.parametrize("text", ["0", "0.4", "9" * 400, "9" * 400 + "GB", "9" * 300 + "GB", "9" * 5000, str(2**63)])
+def test_sizes_of_nothing_and_of_more_than_there_is(text: str) -> None:
+    with pytest.raises(OptionError, match="--device-memory takes a size such as") as refused:
+        size_in_bytes(text, "--device-memory")
+    assert refused.value.option == "device_memory"
