@@ -76,6 +76,12 @@ def test_answers_that_cannot_be_compared_are_refused(tiny: Engine, options: Any,
         ask(tiny, options)
 
 
+@pytest.mark.parametrize("length", ["8", 0, 1.5])
+def test_a_canvas_of_no_length_is_refused(tiny: Engine, length: Any) -> None:
+    with pytest.raises(OptionError, match="^canvas_length must be"):
+        ask(tiny, ["a", "b"], canvas_length=length)
+
+
 @pytest.mark.parametrize("name", ["temperature", "logit_bias", "sampler", "max_new_tokens", "mode", "stop"])
 def test_an_option_that_changes_nothing_is_refused(tiny: Engine, name: str) -> None:
     with pytest.raises(OptionError, match=f"^{name} changes nothing where given answers are scored"):

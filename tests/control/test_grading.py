@@ -4,7 +4,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from gesso.control.grading import find_augmentation, find_grader, grade, grader_file, message_text, passes
 from gesso.errors import OptionError
@@ -83,6 +85,13 @@ def test_a_check_returns_a_finite_number(found: Any) -> None:
     with pytest.raises(OptionError, match="a check returns a finite number or a boolean, got") as caught:
         grade(lambda _prompt, _text: found, "a", "b")
     assert caught.value.option == "check"
+
+
+@pytest.mark.parametrize(("found", "score"), [(np.float32(0.5), 0.5), (np.bool_(True), 1.0), (torch.tensor(2.0), 2.0)])
+def test_a_number_may_be_of_a_library(found: Any, score: float) -> None:
+    assert grade(lambda _prompt, _text: found, "a", "b") == score
+    with pytest.raises(OptionError, match="a check returns a finite number"):
+        grade(lambda _prompt, _text: np.zeros(2), "a", "b")
 
 
 def test_the_file_of_a_function(tmp_path: Path) -> None:

@@ -118,6 +118,13 @@ def test_mixed_line_ends_are_shown_as_they_are() -> None:
     assert passage.restore("a\r\nd\nc") == "a\r\nd\nc"
 
 
+def test_a_lone_carriage_return_stays() -> None:
+    selected = "def f(x):\r\n    y = x\r\r\n    return x + 7"
+    passage = Passage.of(Parts("", selected, ""))
+    assert passage.restore(passage.text) == selected
+    assert Passage.of(Parts("a\r", "b", "\nc")).line_end == "\r"
+
+
 def test_a_byte_order_mark_stays() -> None:
     passage = Passage.of(Everything().of("\ufeffa\n"))
     assert (passage.text, passage.restore("b")) == ("a", "\ufeffb\n")

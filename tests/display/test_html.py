@@ -97,6 +97,7 @@ def test_what_a_model_wrote_is_text(make: object, text: str) -> None:
 
 def test_nobody_sees_control_characters() -> None:
     assert html.clean(HIDDEN) == "a\ufffdb\ufffd[31m\ufffdc\ufffdd\te\nf"
+    assert html.clean("a\ufffeb\uffff") == "a\ufffdb\ufffd"  # no XML has them
 
 
 def test_a_diff_has_colours() -> None:

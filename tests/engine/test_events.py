@@ -1,6 +1,7 @@
 """Events to JSON and back: whole, or refused."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -107,6 +108,7 @@ def test_a_missing_or_foreign_field_is_refused_by_name(raw: dict[str, Any]) -> N
         (BLOCK, "canvas", 1.5),
         (BLOCK, "converged", 1),
         (FRAME, "entropy", [0.1, "x"]),
+        (FRAME, "entropy", [0.1, math.nan]),
         (FRAME, "accepted", [1, 0]),
         (FRAME, "temperature", "hot"),
         (FRAME, "pieces", {"a": 1, "b": 2}),

@@ -142,6 +142,11 @@ def test_systematic_draws_are_unbiased() -> None:
         ({"verify": 1}, "verify"),
         ({"thinking_budget": 2}, "thinking_budget"),
         ({"reward_scale": 10**400}, "reward_scale"),
+        ({"enough": "x"}, "enough"),
+        ({"score": lambda _: None}, "score"),
+        ({"score": lambda _: "high"}, "score"),
+        ({"score": lambda _: 1 / 0}, "score"),
+        ({"score": lambda _: 10**400}, "score"),
     ],
 )
 def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:

@@ -255,6 +255,75 @@ def test_units_take_the_number_alone() -> None:
         assert not task.grade(example, text)
 
 
+def test_units_are_taken_by_all_their_names() -> None:
+    task = Units()
+    for answer, others in {
+        "35000 m": ("35000m", "35,000 m", "35000 metres", "35000 meter."),
+        "1 feet": ("1 foot",),
+        "0.5 h": ("0.5 hours", "0.5h"),
+    }.items():
+        assert all(task.grade(Example("units", "", answer), text) for text in others)
+    for text in ("35000 min", "35000 mm", "3,5000 m", "35 000 m", "35000 m m"):
+        assert not task.grade(Example("units", "", "35000 m"), text)
+
+
+def test_days_of_the_week_are_counted() -> None:
+    """By what each request says itself."""
+    days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    back = re.compile(r"before|back|earlier|ago|precedes|previous|Subtract|yesterday")
+    counted = 0
+    for example in drawn(TASKS["dates"], 6000):  # type: ignore[arg-type]
+        said = [day for day in days if day in example.prompt]
+        if example.answer not in days or len(said) != 1:
+            continue
+        number = re.search(r"\b([2-9]) days\b", example.prompt)
+        steps = int(number[1]) if number else 1
+        if back.search(example.prompt):
+            steps = -steps
+        counted += number is not None
+        assert example.answer == days[(days.index(said[0]) + steps) % 7], example.prompt
+    assert counted > 100
+
+
+def test_a_date_with_its_month_is_not_asked_for_it() -> None:
+    written = re.compile(
+        r"(January|February|March|April|May|June|July|August|September|October|November|December) \d+, "
+    )
+    asked = [
+        e.prompt for e in drawn(TASKS["dates"], 4000) if "month's name" in e.prompt or "month as a word" in e.prompt
+    ]  # type: ignore[arg-type]
+    assert len(asked) > 20
+    assert not any(map(written.search, asked))
+
+
+def test_differences_of_things_are_not_below_zero() -> None:
+    below = [e for e in drawn(TASKS["sums"], 6000) if e.answer.startswith("-") and "words" in (e.kind or "")]  # type: ignore[arg-type]
+    assert len(below) > 20
+    things = re.compile(r"eggs|cookies|born|difference between|distance|guests", re.IGNORECASE)
+    assert not any(things.search(e.prompt) and "minus" not in e.prompt and "ubtract" not in e.prompt for e in below)
+
+
+def test_tables_in_yaml_hold_texts() -> None:
+    values = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
+    for example in drawn(TASKS["conversion"], 1500):  # type: ignore[arg-type]
+        lines = example.answer.split("\n") if example.kind and "yaml" in example.kind else []
+        parts = {part.strip(" -").lower() for line in lines for part in line.split(": ")}
+        assert not parts & values, example.answer
+
+
+def test_a_call_is_compared_by_value_and_type() -> None:
+    answer = "<|tool_call>call:set_timer{minutes:1}<tool_call|>"
+    example, task = Example("calls", "", answer), TASKS["calls"]
+    assert task.grade(example, '{"name": "set_timer", "arguments": {"minutes": 1}}')
+    for text in (
+        '{"name": "set_timer", "arguments": {"minutes": true}}',
+        '{"name": "set_timer", "arguments": {"minutes": 1.0}}',
+        '{"name": "x", "name": "set_timer", "arguments": {"minutes": 1}}',
+        "[" * 100_000,
+    ):
+        assert not task.grade(example, text)
+
+
 def test_another_operator_changes_the_sign_alone() -> None:
     """The instruction names the new one in some way, and every pattern of it is filled in."""
     names = {

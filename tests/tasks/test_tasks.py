@@ -1,6 +1,7 @@
 """The tasks: their graders, the split, and the safety of running generated code."""
 
 import random
+import time
 from itertools import islice, pairwise
 
 import pytest
@@ -243,6 +244,29 @@ def test_what_tells_a_right_answer_by_the_prompt_agrees_with_the_grader(name: st
         assert task.score(example.prompt, "nothing") < 1
     with pytest.raises(DataError):
         task.score("What is this?", examples[0].answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [
+        ("ordering", "Sort: pear,fig,apple"),
+        ("ordering", "Sort: 10.5, 9.5, 2"),
+        ("ordering", "Sort: 3, -1, -10"),
+        ("ordering", "Sort: Pear, apple"),
+        ("ordering", "Sort: 1, a"),
+        ("counting", "Count from 5 to 1 separated by commas."),
+    ],
+)
+def test_prompts_that_are_not_of_the_task_are_refused(name: str, prompt: str) -> None:
+    with pytest.raises(DataError):
+        TASKS[name].score(prompt, prompt.partition(": ")[2])
+
+
+def test_there_are_no_more_where_many_draws_bring_nothing_new() -> None:
+    began = time.thread_time()
+    with pytest.raises(ValueError, match=r"'counting' gave only \d+ of 1000000 "):
+        evaluation_set(TASKS["counting"], 1_000_000, seed=0)
+    assert time.thread_time() - began < 8
 
 
 @pytest.mark.parametrize("name", ["code", "json", "editing"])

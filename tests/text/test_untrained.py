@@ -72,3 +72,8 @@ def test_what_was_not_trained_on_is_told(prompt: str, told: str) -> None:
 def test_any_wording_will_do_where_none_is_named() -> None:
     assert not untrained("Write hello in uppercase", (), MINI)
     assert untrained("Write grelt in uppercase", (), MINI)
+
+
+def test_a_word_without_end_is_cut() -> None:
+    told = untrained("Sort: " + "x" * 300_000, wordings(), MINI)
+    assert told == f"has no tokens for these words: {'x' * 30}..."

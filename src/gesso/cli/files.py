@@ -36,7 +36,7 @@ def write_atomically(path: Path, old: bytes, new: bytes) -> None:
     target = path.resolve()
     if not os.access(target, os.W_OK):  # another file could take its place all the same
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".gesso-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(new)

@@ -17,6 +17,7 @@ from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
+from gesso.options import Integer
 
 MOST_OPTIONS = 64
 _OF_MEDIA = ("images", "videos", "image_budget", "video_budget", "video_fps", "video_frames")
@@ -79,7 +80,9 @@ def choose(
     for name, value in settings.items():
         if value is not None and name not in _TAKEN:
             raise OptionError(f"{name} changes nothing where given answers are scored", option=name)
-    width = settings.get("canvas_length") or engine.config.canvas_length
+    if (width := settings.get("canvas_length")) is None:
+        width = engine.config.canvas_length
+    Integer(minimum=1).check("canvas_length", width)
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
         special = next((token for token in answer[:-1] if token in engine.tokenizer.special_ids), None)

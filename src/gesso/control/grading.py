@@ -122,8 +122,8 @@ def grade(grader: Grader, prompt: str, text: str) -> float:
     """
     found = _asked("check", "the check", grader, prompt, text)
     try:
-        score = float(found) if isinstance(found, int | float) else math.nan
-    except OverflowError:
+        score = float(found) if hasattr(found, "__float__") else math.nan
+    except (OverflowError, TypeError, ValueError):  # too large, or an array of several
         score = math.inf
     if not math.isfinite(score):
         raise OptionError(f"a check returns a finite number or a boolean, got {found!r:.60}", option="check")

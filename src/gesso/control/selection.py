@@ -139,10 +139,10 @@ class Passage:
         found = re.match(f"{_BYTE_ORDER_MARK}?{_WHITE_LINES}", rest)
         lead = found[0] if found else ""
         core = rest[len(lead) :]
-        end = _LINE_END.search(core) or _LINE_END.search(parts.before + parts.after)
+        end = _LINE_END.search(core) or _LINE_END.search(parts.before) or _LINE_END.search(parts.after)
         line_end = end[0] if end else "\n"
         text = core.replace(line_end, "\n")
-        if text.replace("\n", line_end) != core:
+        if "\r" in text or text.replace("\n", line_end) != core:
             text, line_end = core, "\n"
         margin = _margin(text)
         return cls(_without(text, margin), lead, tail, margin, line_end)

@@ -1,6 +1,7 @@
 """Defines the events of a request. Terminal, trace and server show the same ones; they are plain data."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
@@ -106,6 +107,8 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
         lengths = {len(part) for part in (event.tokens, event.accepted, event.entropy, event.pieces)}
         if len(lengths) > 1 or 0 in lengths:
             raise DataError(f"event {kind!r} is not whole: tokens, accepted, entropy and pieces must be equally long")
+        if not all(map(math.isfinite, event.entropy)):
+            raise DataError(f"event {kind!r} is not whole: entropy is no finite number")
         for name in ("canvas_tokens", "pinned", "forced"):
             if len(getattr(event, name)) not in (0, len(event.tokens)):
                 raise DataError(f"event {kind!r} is not whole: {name} must be as long as tokens, or empty")

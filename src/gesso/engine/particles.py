@@ -25,7 +25,7 @@ from gesso.engine.prompt import Prompt
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
-from gesso.errors import OptionError
+from gesso.errors import OptionError, UserError
 from gesso.options import Function, Integer, Number
 from gesso.text.graded import graded_text
 
@@ -117,7 +117,7 @@ def particles(
     Raises:
         OptionError: an impossible value or score, or an option that needs more than one canvas.
     """
-    _check(number, resample_every, reward_scale, score)
+    _check(number, resample_every, reward_scale, score, enough)
     given = options.pop("seed", None)
     first = secrets.randbits(31) if given is None else given
     seeds = [numbered_seed(first, place) for place in range(number)]
@@ -175,7 +175,7 @@ class _Run:
             self._population.remove(particle)
             self._results.append(particle.state.result())
             certainty = -particle.state.canvas.entropy_C.mean().item()
-            self.scores.append(certainty if self._score is None else self._score(graded_text(self._results[-1])))
+            self.scores.append(certainty if self._score is None else self._asked(graded_text(self._results[-1])))
             self._log_weights.append(self._weight(particle, self.scores[-1]))
         running = [
             particle for particle in self._population if particle.state.canvas.steps and not particle.state.pending
@@ -209,7 +209,21 @@ class _Run:
         canvas = particle.state.canvas
         if self._score is None:
             return -canvas.entropy_C.mean().item()
-        return self._score(particle.state.output.text_with(canvas.argmax_C.tolist()))
+        return self._asked(particle.state.output.text_with(canvas.argmax_C.tolist()))
+
+    def _asked(self, text: str) -> float:
+        """Returns what the user's own function says of a text.
+
+        Raises:
+            OptionError: it fails, or returns no number.
+        """
+        assert self._score is not None
+        try:
+            return float(self._score(text))
+        except UserError:
+            raise
+        except Exception as error:
+            raise OptionError(f"the score failed: {type(error).__name__}: {error}", option="score") from error
 
     def _resample(self, running: Sequence[_Particle]) -> None:
         """Draws the particles anew where half of them or fewer carry the weight."""
@@ -272,12 +286,14 @@ def systematic(weights: Sequence[float], uniform: float) -> list[int]:
     return counts
 
 
-def _check(number: int, resample_every: int, reward_scale: float, score: Score | None) -> None:
+def _check(number: int, resample_every: int, reward_scale: float, score: Score | None, enough: float | None) -> None:
     Integer(minimum=2, maximum=MOST_PARTICLES).check("particles", number)
     Integer(minimum=1).check("resample_every", resample_every)
     Number(minimum=0).check("reward_scale", reward_scale)
     if score is not None:
         Function().check("score", score)
+    if enough is not None:
+        Number().check("enough", enough)
 
 
 def _check_canvas(state: RequestState) -> None:

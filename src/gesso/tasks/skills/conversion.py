@@ -59,8 +59,8 @@ class Conversion(Skill):
         rng = slots.rng
         old, new = rng.sample(sorted(_FORMATS), 2)
         count, width = rng.choices(_SHAPES, _SHAPE_WEIGHTS)[0]
-        keys = [_text(slots.stem) for _ in range(width)] if rng.random() < 0.7 else slots.identifiers(width, 1)
-        keys = list(dict.fromkeys(keys))
+        keys = [slots.stem() for _ in range(width)] if rng.random() < 0.7 else slots.identifiers(width, 1)
+        keys = list(dict.fromkeys(key for key in keys if key.lower() not in _NO_TEXTS)) or [_text(slots.stem)]
         numeric = [rng.random() < 0.45 for _ in keys]
         rows: list[Row] = [
             {key: slots.number(4) if is_number else _cell(slots) for key, is_number in zip(keys, numeric, strict=True)}
