@@ -78,7 +78,7 @@ def test_answers_that_cannot_be_compared_are_refused(tiny: Engine, options: Any,
 
 @pytest.mark.parametrize("length", ["8", 0, 1.5])
 def test_a_canvas_of_no_length_is_refused(tiny: Engine, length: Any) -> None:
-    with pytest.raises(OptionError, match="^canvas_length must be"):
+    with pytest.raises(OptionError, match=r"^canvas_length must be"):
         ask(tiny, ["a", "b"], canvas_length=length)
 
 
