@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from gesso.errors import ImageError, OptionError
+from gesso.vision import decode as decode_module
 from gesso.vision.decode import FORMATS, decode, open_image
 from gesso.vision.limits import ImageLimits, VideoLimits
 from gesso.vision.preprocess import prepare_image
@@ -88,6 +89,27 @@ def test_a_tiff_of_one_point_in_a_giant_tile_is_refused() -> None:
         open_image(tiff, "it")
     tiled = tiff.replace(struct.pack("<I", 30000), struct.pack("<I", 16))
     assert open_image(tiled, "it").size == (1, 1)
+
+
+def test_a_tiff_of_very_many_strips_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them takes two bytes of the file, and a decoder of its own."""
+    monkeypatch.setattr(decode_module, "MOST_TILES", 100)
+    count = 101
+    place = 8 + 2 + 8 * 12 + 4
+    entries = (
+        (256, 4, 1, 1),
+        (257, 4, 1, count),
+        (258, 3, 1, 8),
+        (259, 3, 1, 1),
+        (262, 3, 1, 1),
+        (273, 3, count, place),
+        (277, 3, 1, 1),
+        (278, 4, 1, 1),
+    )
+    fields = b"".join(struct.pack("<HHII", *entry) for entry in entries)
+    tiff = struct.pack("<2sHIH", b"II", 42, 8, len(entries)) + fields + bytes(4) + struct.pack("<H", 1) * count
+    with pytest.raises(ImageError, match=r"it has 101 tiles or strips; at most 100 are decoded"):
+        decode(tiff, "it")
 
 
 def test_a_webp_is_refused_before_its_decoder_takes_memory() -> None:
