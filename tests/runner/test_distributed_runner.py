@@ -19,7 +19,7 @@ from gesso.nn.quant.integer import Int4, Int8
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from runner.spread import check_adapters, check_lost_rank, check_requests, make_adapter
+from runner.spread import check_adapters, check_interrupt, check_lost_rank, check_requests, check_two_interrupts, make_adapter
 
 RANKS = 2
 
@@ -85,8 +85,18 @@ def test_a_constraint_takes_no_more_and_no_scores_travel(spread: Engine, monkeyp
     assert max(sizes) < 8 * runner.config.vocab_size // 2
 
 
+@pytest.mark.parametrize("where", ["sum_", "gather", "announce"])
+def test_an_interrupt_comes_between_two_passes(spread: Engine, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    check_interrupt(spread, monkeypatch, where)
+
+
 def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:
     check_adapters(spread, folder, adapter)
+
+
+def test_two_interrupts_end_the_ranks(folder: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    spread.runner.close()
+    check_two_interrupts(load(folder, "cpu", tensor_parallel=RANKS), monkeypatch)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
