@@ -1,5 +1,6 @@
 """One model over several ranks: the tokens of one process, and an end that everybody is told of when a rank is gone."""
 
+import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from engine.seeing import make_seeing_folder
+from safetensors.torch import load_file, save_file
 
 import gesso
 from gesso.api import load
 from gesso.engine.engine import Engine, Request
-from gesso.errors import OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
@@ -129,6 +131,23 @@ def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypat
         assert "777" in alone.text
     finally:
         engine.runner.close()
+
+
+def test_what_a_follower_cannot_load_is_told_as_by_one_process(folder: Path, spread: Engine, tmp_path: Path) -> None:
+    spread.runner.close()
+    damaged = Path(shutil.copytree(folder, tmp_path / "damaged"))
+    files = {path: load_file(path) for path in damaged.glob("*.safetensors")}
+    end = "layers.1.self_attn.q_proj.weight"
+    path, name = next((path, name) for path, tensors in files.items() for name in tensors if name.endswith(end))
+    tensors = files[path]
+    tensors[name][-1, -1] = float("nan")  # in the second rank's part
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(CheckpointError) as alone:
+        load(damaged, "cpu")
+    assert "not finite" in str(alone.value)
+    with pytest.raises(CheckpointError) as over_ranks:
+        load(damaged, "cpu", tensor_parallel=RANKS)
+    assert str(over_ranks.value) == str(alone.value)
 
 
 def test_what_cannot_be_spread_is_refused_by_name(folder: Path) -> None:
