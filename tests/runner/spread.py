@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.errors import ClosingError, RankLostError
+from gesso.errors import ClosingError, EngineDeadError, RankLostError
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -157,6 +158,26 @@ def check_lost_rank(runner: LeadingRunner, folder: Path, adapter: Path, number: 
     finally:
         service.close()
         runner.close()
+
+
+def check_lost_while_idle(runner: LeadingRunner, folder: Path) -> None:
+    """A rank that ends while nothing is asked is known before the next request."""
+    base = load(folder, "cpu")
+    service = AsyncEngine(Engine(runner, base.tokenizer, base.template, base.defaults), Limits())
+    service.start()
+    try:
+        assert (service.ready, service.failure) == (True, None)
+        os.kill(runner.processes.pids[0], signal.SIGKILL)
+        until = time.monotonic() + SECONDS
+        while service.failure is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (service.ready, service.failure) == (False, "a rank has ended")
+        with pytest.raises(EngineDeadError, match="a rank has ended"):
+            service.submit(Request("hi"), Listener())
+    finally:
+        service.close()
+        runner.close()
+    assert service.failure is None
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, times: int) -> None:

@@ -21,7 +21,7 @@ from gesso.nn.quant.integer import Int4, Int8
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from runner.spread import check_adapters, check_interrupt, check_lost_rank, check_requests, check_two_interrupts, make_adapter
+from runner.spread import check_adapters, check_interrupt, check_lost_rank, check_lost_while_idle, check_requests, check_two_interrupts, make_adapter
 
 RANKS = 2
 
@@ -109,6 +109,11 @@ def test_a_rank_that_is_gone_ends_the_others(
     spread.runner.close()
     runner = DistributedRunner.start(folder, "auto", "cpu", RANKS, adapter=adapter, seconds=5.0)
     check_lost_rank(runner, folder, adapter, number)
+
+
+def test_a_rank_that_ends_while_nothing_is_asked_is_missed(folder: Path, spread: Engine) -> None:
+    spread.runner.close()
+    check_lost_while_idle(DistributedRunner.start(folder, "auto", "cpu", RANKS), folder)
 
 
 def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

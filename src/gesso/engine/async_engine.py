@@ -89,9 +89,9 @@ class AsyncEngine:
     @property
     def failure(self) -> str | None:
         """Says why no request can run until the process is restarted; None where all is well."""
-        if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
-            return "the engine's thread is gone"
-        return self._failure
+        if self._failure is not None or self._thread is None or self._closing:
+            return self._failure
+        return self.engine.runner.lost if self._thread.is_alive() else "the engine's thread is gone"
 
     @property
     def busy_seconds(self) -> float:

@@ -184,11 +184,14 @@ class LeadingRunner(ModelRunner):
             self.group.announce("activate", adapter)
             self._active = adapter
 
+    @property
+    def lost(self) -> str | None:
+        return self.group.lost or (None if self.processes.running else "a rank has ended")
+
     def check(self) -> None:
         super().check()
-        if self.group.lost is None and self.processes.running:
+        if (reason := self.lost) is None:
             return
-        reason = self.group.lost or "a rank has ended"
         self.group.lost = reason
         self.processes.close()
         raise RankLostError(reason)

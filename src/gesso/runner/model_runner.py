@@ -250,6 +250,10 @@ class ModelRunner:
             self._synchronise()
             return time.perf_counter() - started
 
+    @property
+    def lost(self) -> str | None:
+        return None
+
     def check(self) -> None:
         with self._lock:
             torch.zeros(1, device=self.device).add_(1).item()
