@@ -16,29 +16,40 @@ def handler() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+class Pass:
+    """Work under a lock that is interrupted so many times before it is done."""
+
+    def __init__(self) -> None:
+        self.broken = self.done = 0
+        self.lock = UninterruptedLock(self.break_off)
+
+    def break_off(self) -> None:
+        self.broken += 1
+
+    def run(self, interrupts: int) -> None:
+        with self.lock:
+            with self.lock:
+                for _ in range(interrupts):
+                    signal.raise_signal(signal.SIGINT)
+            self.done += 1
+
+
 def test_an_interrupt_comes_when_the_lock_is_free_again() -> None:
-    broken: list[int] = []
-    lock, done = UninterruptedLock(lambda: broken.append(1)), False
-    with pytest.raises(KeyboardInterrupt), lock:
-        with lock:
-            signal.raise_signal(signal.SIGINT)
-        done = True
-    assert done
-    assert not broken
+    work = Pass()
+    with pytest.raises(KeyboardInterrupt):
+        work.run(1)
+    assert (work.done, work.broken) == (1, 0)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with lock:
-        pass
+    work.run(0)
+    assert (work.done, work.broken) == (2, 0)
 
 
 def test_a_second_one_comes_at_once_and_is_told_of() -> None:
-    broken: list[int] = []
-    lock, done = UninterruptedLock(lambda: broken.append(1)), False
-    with pytest.raises(KeyboardInterrupt), lock:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        done = True
-    assert not done
-    assert broken
+    work = Pass()
+    with pytest.raises(KeyboardInterrupt):
+        work.run(2)
+    assert work.done == 0
+    assert work.broken
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

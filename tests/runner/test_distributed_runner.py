@@ -21,7 +21,15 @@ from gesso.nn.quant.integer import Int4, Int8
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from runner.spread import check_adapters, check_interrupt, check_lost_rank, check_lost_while_idle, check_requests, check_two_interrupts, make_adapter
+from runner.spread import (
+    check_adapters,
+    check_interrupt,
+    check_lost_rank,
+    check_lost_while_idle,
+    check_requests,
+    check_two_interrupts,
+    make_adapter,
+)
 
 RANKS = 2
 

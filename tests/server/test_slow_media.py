@@ -55,9 +55,7 @@ PATHS: dict[str, dict[str, Any]] = {
         "messages": [
             {
                 "role": "user",
-                "content": [
-                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-                ],
+                "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}],
             }
         ],
     },
