@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import re
 import struct
 import threading
 import zlib
@@ -193,7 +194,7 @@ def test_a_limit_is_exact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "no/such/file.png", "a\0b", "x" * 5000])
 def test_paths_that_are_no_files(name: str) -> None:
-    with pytest.raises(ImageError, match=r"is no file|cannot be read"):
+    with pytest.raises(ImageError, match=rf"^{re.escape(repr(name[:200]))} (is no file|cannot be read)"):
         prepare_image(name)
 
 
@@ -226,12 +227,12 @@ def test_data_urls() -> None:
     expected = prepare_image(GOOD).digest
     for head in (
         "data:image/png;base64,",
-        "DATA:image/png;base64,",
+        "DATA:IMAGE/PNG;BASE64,",
+        "Data:image/png;Base64,",
         "data:;base64,",
         "data:image/png;name=a.png;base64,",
     ):
-        url = head.replace("DATA", "data") if head.startswith("DATA") else head
-        assert prepare_image(url + body).digest == expected
+        assert prepare_image(head + body).digest == expected
 
 
 @pytest.mark.parametrize(
