@@ -1,5 +1,6 @@
 """Costs of steps, the simulation beside what is known of queues, and `gesso plan`."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -120,7 +121,9 @@ def test_the_floor_of_a_step() -> None:
 
 def test_memory_bounds_what_runs_at_once() -> None:
     memory = memory_of(PUBLISHED, find_gpu("h200"), read_formats(None), 4096)
-    assert memory.weights == pytest.approx(50.5e9, rel=0.02)
+    text = memory_of(dataclasses.replace(PUBLISHED, vision_config=None), find_gpu("h200"), read_formats(None), 4096)
+    assert memory.weights - text.weights == pytest.approx(1.15e9, rel=0.01)
+    assert text.weights == pytest.approx(50.5e9, rel=0.02)
     assert memory.requests > 8
     with pytest.raises(OptionError, match="do not fit"):
         memory_of(PUBLISHED, find_gpu("l4"), read_formats(None), 4096)
@@ -162,6 +165,19 @@ def test_measured_costs_are_read_and_interpolated(tmp_path: Path) -> None:
         measured(report(tmp_path, cells=[]), 100)
 
 
+@pytest.mark.parametrize("name", ["first_block_s", "steps_per_canvas", "step_ms"])
+def test_a_report_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    path = report(tmp_path)
+    told = json.loads(path.read_text())
+    del told["cells"][0][name]
+    path.write_text(json.dumps(told))
+    with pytest.raises(OptionError, match=r"lack what a plan needs|no line that gesso bench --json printed"):
+        measured(path, 100)
+    path = report(tmp_path, model={})
+    with pytest.raises(OptionError, match="lack what a plan needs"):
+        measured(path, 100)
+
+
 def test_of_each_batch_the_nearest_prompt_counts(tmp_path: Path) -> None:
     path = report(tmp_path, (1, 20.0, 2000), (4, 40.0, 1000), (4, 90.0, 4000))
     for prompt, steps in ((1, (0.010, 0.016)), (900, (0.010, 0.040)), (1200, (0.020, 0.040)), (9000, (0.020, 0.090))):
@@ -189,6 +205,15 @@ def test_a_fault_is_played_to_its_end_however_fast_requests_come() -> None:
     assert made.with_fault.seconds >= 240
 
 
+def test_long_answers_are_fewer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "MOST_STEPS", 200_000)
+    assert run(["plan", "--output", "100000"]) == 0
+    requests = int(200_000 / (100_000.5 / 256 * 12 + 6))
+    assert f"{requests} requests are played, as their answers take many steps" in capsys.readouterr().out
+    made = make_plan(Users(output=50_000), FLAT, None)
+    assert 70 < made.usual.requests == made.with_fault.requests < 90
+
+
 def test_a_fault_that_is_cut_off_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["plan", "--users", "9000", "--utilization", "0.9"]) == 0
     assert "the fault is played" not in capsys.readouterr().out
@@ -214,7 +239,19 @@ def test_the_command_prints_its_assumptions(tmp_path: Path, capsys: pytest.Captu
     [
         (["--gpu", "abacus"], f"known: {', '.join(GPUS)}"),
         (["--gpu", "l4"], "do not fit"),
-        (["--users", "0"], "users must be above 0"),
+        (["--users", "0"], "users must be at least 1"),
+        (["--users", f"1{'0' * 310}"], "users must be at least 1 and at most 1,000,000,000,000"),
+        (["--requests-per-hour", "1e-310"], "requests_per_hour must be at least 1e-06"),
+        (["--requests-per-hour", "nan"], "requests_per_hour must be at least 1e-06"),
+        (["--steps", "0.1"], "steps must be at least 1"),
+        (["--output", f"1{'0' * 21}"], "output must be at least 1"),
+        (["--prompt", "1000000"], "prompt and output are 1,000,512 tokens together, on average; the model takes"),
+        (["--output", "262144", "--prompt", "1"], "the model takes 262,144"),
+        (["--output", "200000", "--steps", "10000", "--users", "1"], "too many to be played"),
+        (["--max-num-seqs", f"1{'0' * 400}"], "max_num_seqs must be at least 1 and at most 10,000"),
+        (["--spare", f"1{'0' * 400}"], "spare must be at least 0 and at most 2,000"),
+        (["--utilization", "1e-320"], "more than 2000"),
+        (["--efficiency", "1e-320"], "more than 2000"),
         (["--cached", "1"], "cached must be at least 0 and below 1"),
         (["--efficiency", "0"], "efficiency must be above 0"),
         (["--utilization", "1"], "utilization must be above 0 and below 1"),

@@ -125,13 +125,14 @@ def test_images_go_with_the_next_message(
     for name, seed in (("a b.png", 1), ("c.png", 2)):
         picture(seed=seed).save(tmp_path / name)
     lines = [f"/image {tmp_path / 'a b.png'}", f"/image {tmp_path / 'c.png'}", "one", "two", "/image none.png", "three"]
-    lines += [f"/image {tmp_path / 'c.png'}", "/clear", "four"]
+    lines += [f"/image {tmp_path / 'c.png'}", "/image http://127.0.0.1:1/x.png", "/clear", "four"]
     outcome = gesso("chat", "--image-budget", 70, stdin="\n".join(lines))
     assert outcome.code == 0
     assert [[length for length, _ in turn] for turn in asked] == [[64, 64], [64, 64], [64, 64], []]
     assert asked[0] == asked[1]
     assert asked[0][0] != asked[0][1]
     assert "gesso: 'none.png' is no file" in outcome.err
+    assert "'http://127.0.0.1:1/x.png' is an address: nothing is fetched here" in outcome.err
     assert outcome.err.count("goes with your next message") == 3
 
 

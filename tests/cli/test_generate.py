@@ -399,6 +399,8 @@ def test_images_and_clips_are_shown_to_the_model(gesso: Gesso, seeing_folder: Pa
     clip = shown("--video", tmp_path / "clip.gif")
     assert clip["prompt_tokens"] > none["prompt_tokens"] + 3 * 66
     assert shown("--video", tmp_path / "clip.gif", "--video-frames", 2)["prompt_tokens"] < clip["prompt_tokens"] - 66
+    for name, what in (("http://127.0.0.1:1/x.png", "is an address: nothing is fetched here"), ("", "'' is no file")):
+        assert what in gesso(*common, "--image", name).err
     missing = gesso(*common, "--image", tmp_path / "none.png")
     assert missing.code == 2
     assert "none.png' is no file" in missing.err

@@ -178,6 +178,10 @@ class RecordingRunner:
         self.measured.append(work)
         return self.seconds[work]
 
+    @property
+    def lost(self) -> str | None:
+        return None
+
     def check(self) -> None:
         self._call("check")
 

@@ -203,6 +203,12 @@ def test_a_deadline_ends_a_request_and_nobody_else(tiny: Engine, start: Start) -
     assert service.stats().requests == {"timeout": 1, "length": 1}
 
 
+def test_a_deadline_counts_what_came_before_the_request_was_checked(tiny: Engine, start: Start) -> None:
+    service, late = start(tiny, request_timeout=100.0), Listener()
+    service.submit(Request("hi", {"max_new_tokens": 4000, "ignore_eos": True}, since=time.monotonic() - 99.5), late)
+    assert late.end == Failed("timeout", "not finished within 100 seconds")
+
+
 @pytest.mark.parametrize("where", ["denoise_flat", "encode_flat"])
 def test_a_request_that_crashes_hurts_no_other(
     tiny: Engine, start: Start, monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,6 @@
 """Ranks that compare what they decide."""
 
+import socket
 from dataclasses import dataclass
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gesso.errors import RankLostError
+from gesso.ranks import group as group_module
 from gesso.ranks.group import RankGroup
 
 
@@ -53,6 +55,30 @@ def test_a_pass_ends_with_the_comparison() -> None:
     with pytest.raises(RankLostError), first.passing():
         first.decide("a", torch.tensor([2]))
     assert not first.in_pass
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_pass_that_is_broken_off_is_the_end_of_the_group(error: type[BaseException]) -> None:
+    first, _ = pair()
+    with pytest.raises(error), first.passing():
+        raise error
+    for use in (lambda: first.sum_(torch.ones(1)), lambda: first.take((1,), torch.float32)):
+        with pytest.raises(RankLostError, match="was broken off"):
+            use()
+
+
+def test_a_message_that_is_broken_off_is_the_end_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(channel: socket.socket, message: object) -> None:
+        raise KeyboardInterrupt
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        group = RankGroup(0, 2, torch.device("cpu"), followers=[ours])
+        monkeypatch.setattr(group_module, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            group.announce("rollback", 1, 1)
+        with pytest.raises(RankLostError, match="was broken off"):
+            group.announce("rollback", 1, 1)
 
 
 def test_nothing_is_kept_where_nobody_asks() -> None:

@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.errors import ClosingError
+from gesso.errors import ClosingError, EngineDeadError, RankLostError
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.ranks.group import RankGroup
 from gesso.runner.leading_runner import LeadingRunner
 
 SECONDS = 60
@@ -155,3 +158,64 @@ def check_lost_rank(runner: LeadingRunner, folder: Path, adapter: Path, number: 
     finally:
         service.close()
         runner.close()
+
+
+def check_lost_while_idle(runner: LeadingRunner, folder: Path) -> None:
+    """A rank that ends while nothing is asked is known before the next request."""
+    base = load(folder, "cpu")
+    service = AsyncEngine(Engine(runner, base.tokenizer, base.template, base.defaults), Limits())
+    service.start()
+    try:
+        assert (service.ready, service.failure) == (True, None)
+        os.kill(runner.processes.pids[0], signal.SIGKILL)
+        until = time.monotonic() + SECONDS
+        while service.failure is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (service.ready, service.failure) == (False, "a rank has ended")
+        with pytest.raises(EngineDeadError, match="a rank has ended"):
+            service.submit(Request("hi"), Listener())
+    finally:
+        service.close()
+        runner.close()
+    assert service.failure is None
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, times: int) -> None:
+    """Presses Ctrl-C behind the fifth call of a method of the group."""
+    method, calls = getattr(RankGroup, where), count()
+
+    def interrupting(*args: Any) -> Any:
+        found = method(*args)
+        for _ in range(times if next(calls) == 4 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(RankGroup, where, interrupting)
+
+
+def check_interrupt(engine: Engine, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """An engine over ranks that was interrupted answers as before."""
+    few = {"seed": 2, "max_new_tokens": 9}
+    expected = told(engine.generate("hi", **few))
+    with monkeypatch.context() as patch:
+        interrupted(patch, where, times=1)
+        with pytest.raises(KeyboardInterrupt):
+            engine.generate("hi", **few)
+    assert told(engine.generate("hi", **few)) == expected
+
+
+def check_two_interrupts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two interrupts within one pass end an engine over ranks, which says so and leaves nothing behind."""
+    runner = engine.runner
+    assert isinstance(runner, LeadingRunner)
+    (pid,), folder = runner.processes.pids, Path(runner.processes._folder.name)
+    assert folder.is_dir()
+    with monkeypatch.context() as patch:
+        interrupted(patch, "announce", times=2)
+        with pytest.raises(KeyboardInterrupt):
+            engine.generate("hi", max_new_tokens=9)
+    with pytest.raises(RankLostError, match="was broken off"):
+        engine.generate("hi", max_new_tokens=9)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not folder.exists()

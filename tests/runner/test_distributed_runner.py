@@ -1,5 +1,6 @@
 """One model over several ranks: the tokens of one process, and an end that everybody is told of when a rank is gone."""
 
+import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,18 +9,27 @@ from pathlib import Path
 import pytest
 import torch
 from engine.seeing import make_seeing_folder
+from safetensors.torch import load_file, save_file
 
 import gesso
 from gesso.api import load
 from gesso.engine.engine import Engine, Request
-from gesso.errors import OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from runner.spread import check_adapters, check_lost_rank, check_requests, make_adapter
+from runner.spread import (
+    check_adapters,
+    check_interrupt,
+    check_lost_rank,
+    check_lost_while_idle,
+    check_requests,
+    check_two_interrupts,
+    make_adapter,
+)
 
 RANKS = 2
 
@@ -85,8 +95,18 @@ def test_a_constraint_takes_no_more_and_no_scores_travel(spread: Engine, monkeyp
     assert max(sizes) < 8 * runner.config.vocab_size // 2
 
 
+@pytest.mark.parametrize("where", ["sum_", "gather", "announce"])
+def test_an_interrupt_comes_between_two_passes(spread: Engine, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    check_interrupt(spread, monkeypatch, where)
+
+
 def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:
     check_adapters(spread, folder, adapter)
+
+
+def test_two_interrupts_end_the_ranks(folder: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    spread.runner.close()
+    check_two_interrupts(load(folder, "cpu", tensor_parallel=RANKS), monkeypatch)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -97,6 +117,11 @@ def test_a_rank_that_is_gone_ends_the_others(
     spread.runner.close()
     runner = DistributedRunner.start(folder, "auto", "cpu", RANKS, adapter=adapter, seconds=5.0)
     check_lost_rank(runner, folder, adapter, number)
+
+
+def test_a_rank_that_ends_while_nothing_is_asked_is_missed(folder: Path, spread: Engine) -> None:
+    spread.runner.close()
+    check_lost_while_idle(DistributedRunner.start(folder, "auto", "cpu", RANKS), folder)
 
 
 def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +144,23 @@ def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypat
         assert "777" in alone.text
     finally:
         engine.runner.close()
+
+
+def test_what_a_follower_cannot_load_is_told_as_by_one_process(folder: Path, spread: Engine, tmp_path: Path) -> None:
+    spread.runner.close()
+    damaged = Path(shutil.copytree(folder, tmp_path / "damaged"))
+    files = {path: load_file(path) for path in damaged.glob("*.safetensors")}
+    end = "layers.1.self_attn.q_proj.weight"
+    path, name = next((path, name) for path, tensors in files.items() for name in tensors if name.endswith(end))
+    tensors = files[path]
+    tensors[name][-1, -1] = float("nan")  # in the second rank's part
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(CheckpointError) as alone:
+        load(damaged, "cpu")
+    assert "not finite" in str(alone.value)
+    with pytest.raises(CheckpointError) as over_ranks:
+        load(damaged, "cpu", tensor_parallel=RANKS)
+    assert str(over_ranks.value) == str(alone.value)
 
 
 def test_what_cannot_be_spread_is_refused_by_name(folder: Path) -> None:

@@ -13,7 +13,7 @@ from gesso.errors import OptionError
 from gesso.ranks.follower import held_numbers
 from gesso.runner import model_runner
 from gesso.runner.pipeline_runner import PipelineRunner
-from runner.spread import check_adapters, check_lost_rank, check_requests, make_adapter
+from runner.spread import check_adapters, check_interrupt, check_lost_rank, check_requests, make_adapter
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,11 @@ def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path, monkeypat
     assert model.begun - begun == len(after[0]) - before[0] == len(after[1]) - before[1]
     # The second of two micro-batches is begun before the first has come back; both stages compute both, in order.
     assert [number for number, _, _ in after[1]] == [number for number, _, _ in after[0]]
+
+
+@pytest.mark.parametrize("where", ["announce", "take", "pass_on"])
+def test_an_interrupt_comes_between_two_passes(staged: Engine, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    check_interrupt(staged, monkeypatch, where)
 
 
 def test_adapters_are_split_too(staged: Engine, folder: Path, adapter: Path) -> None:

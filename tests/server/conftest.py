@@ -93,7 +93,8 @@ def running(service: Any, **settings: Any) -> Iterator[str]:
     given = Settings(**{"served_model_name": "mini", "drain_seconds": 0.0, **settings})
     with listen("127.0.0.1", 0) as listener:
         service.start()
-        server = Server(create_app(service, given), service, given)
+        app = create_app(service, given)
+        server = Server(app, app.state.context, given)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

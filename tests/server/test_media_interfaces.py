@@ -200,6 +200,17 @@ def refusals() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/chat", {"messages": [{"role": "user", "content": "x", "images": [ONE] * 4}]}
 
 
+def test_pictures_of_answers_are_named_where_they_stand(seeing_client: TestClient) -> None:
+    shown = {"type": "input_image", "image_url": f"data:image/png;base64,{ONE}"}
+    items = [{"role": "user", "content": "x"}, {"role": "assistant", "content": [shown]}]
+    error = seeing_client.post("/v1/responses", json={"model": "mini", "input": items}).json()["error"]
+    assert error["param"] == "input[1].content"
+    assert error["message"].startswith("input[1].content: an answer holds no images")
+    messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x", "images": [ONE]}]
+    said = seeing_client.post("/api/chat", json={"model": "mini", "messages": messages}).json()["error"]
+    assert said == "messages[1].images: goes with messages of the user and the system"
+
+
 @pytest.mark.parametrize(("path", "fields"), list(refusals()))
 def test_what_has_no_place_is_refused(seeing_client: TestClient, path: str, fields: dict[str, Any]) -> None:
     assert seeing_client.post(path, json={"model": "mini", **fields}).status_code == 400

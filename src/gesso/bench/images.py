@@ -24,7 +24,7 @@ AROUND = 2
 class BenchImages:
     """Holds the images of a benchmark, which every request shows before its text."""
 
-    def __init__(self, engine: Engine, files: Sequence[Path], budget: int | None) -> None:
+    def __init__(self, engine: Engine, files: Sequence[str | Path], budget: int | None) -> None:
         """
         Raises:
             OptionError: the model has no eyes, or a budget that does not exist.

@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from gesso.bench.cells import Cell
 from gesso.bench.floor import step_work
 from gesso.bench.random_weights import empty_model
-from gesso.bench.report import read_report
+from gesso.bench.report import Report, read_report
 from gesso.capacity.machines import Gpu
 from gesso.config import ModelConfig
 from gesso.engine.engine import CHUNK
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.quantization.plan import Quantization
+from gesso.models.vision_config import read_vision_config
+from gesso.models.vision_tower import VisionModel
 
 RESERVE = 0.10
 """Share of a GPU's memory that is left for what passes hold, the driver and the allocator."""
@@ -92,6 +95,16 @@ def measured(path: Path, prompt_length: int) -> StepCosts:
         OptionError: it is no such report, or has no canvases.
     """
     report = read_report(path, "--measured")
+    try:
+        return _costs_of(report, path, prompt_length)
+    except OptionError:
+        raise
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        message = f"--measured {path}: its cells lack what a plan needs; measure anew with gesso bench --json"
+        raise OptionError(message, option="measured") from None
+
+
+def _costs_of(report: Report, path: Path, prompt_length: int) -> StepCosts:
     cells: list[Mapping[str, Any]] = [cell for cell in report["cells"] if cell["mode"] == "canvas"]
     if not cells:
         raise OptionError(f"--measured {path}: there are no cells of mode canvas", option="measured")
@@ -122,8 +135,11 @@ def memory_of(config: ModelConfig, gpu: Gpu, chosen: Quantization, tokens: int) 
     Raises:
         OptionError: the model does not fit the GPU.
     """
-    model = empty_model(config, torch.bfloat16, chosen)
-    weights = float(sum(tensor.nbytes for tensor in model.state_dict().values()))
+    parts: list[nn.Module] = [empty_model(config, torch.bfloat16, chosen)]
+    if config.vision_config is not None:  # which is never packed
+        with torch.device("meta"):
+            parts.append(VisionModel(read_vision_config(config.vision_config), config.hidden_size).to(torch.bfloat16))
+    weights = float(sum(tensor.nbytes for part in parts for tensor in part.state_dict().values()))
     request = float(cache_bytes(config, torch.bfloat16, tokens, max(CHUNK, config.canvas_length)))
     memory = Memory(weights, request, (1 - RESERVE) * gpu.memory)
     if memory.requests < 1:

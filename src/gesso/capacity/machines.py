@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gesso.bench.floor import Rates
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import OptionError
+from gesso.models.vision_config import VisionConfig, write_vision_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,21 @@ GPUS = {
 
 _SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
 _FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)
+_TOWER = VisionConfig(
+    hidden_size=1152,
+    intermediate_size=4304,
+    num_hidden_layers=27,
+    num_attention_heads=16,
+    num_key_value_heads=16,
+    head_dim=72,
+    patch_size=16,
+    pooling_kernel_size=3,
+    position_embedding_size=10_240,
+    rms_norm_eps=1e-6,
+    rope_theta=100.0,
+    standardize=True,
+    use_clipped_linears=False,
+)
 PUBLISHED = ModelConfig(
     vocab_size=262_144,
     hidden_size=2816,
@@ -54,8 +70,9 @@ PUBLISHED = ModelConfig(
     sliding_rope=RopeConfig("default", 10_000.0),
     full_rope=RopeConfig("proportional", 1_000_000.0, 0.25),
     canvas_length=256,
+    vision_config=write_vision_config(_TOWER),
 )
-"""The text model of google/diffusiongemma-26B-A4B-it."""
+"""The model of google/diffusiongemma-26B-A4B-it."""
 
 
 def find_gpu(name: str) -> Gpu:

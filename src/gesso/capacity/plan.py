@@ -8,6 +8,7 @@ from typing import Any
 from gesso.capacity.cost import Memory, StepCosts
 from gesso.capacity.simulation import Outcome, simulate
 from gesso.capacity.traffic import Load
+from gesso.config import ModelConfig
 from gesso.errors import OptionError
 
 MOST_REPLICAS = 2000
@@ -17,8 +18,20 @@ FAULT_PLAYED = 240.0
 """Seconds of traffic that a fault is played with: it ends within them, and what has queued up meanwhile is seen."""
 FAULT_BEGINS = 60.0
 """Seconds after which a replica is lost, where a third of the undisturbed play is not less."""
+REQUESTS = 3000
+"""Of a simulation without faults."""
 MOST_PLAYED = 30_000
 """Requests of one simulation, which take some seconds."""
+MOST_STEPS, LEAST_PLAYED = 2_000_000, 30
+"""Steps of all its canvases, likewise; and requests that it has at least."""
+MOST_AT_ONCE = 10_000
+_BOUNDS = {
+    "users": (1, 10**12),
+    "requests_per_hour": (1e-6, 10**6),
+    "prompt": (1, 10**9),
+    "output": (1, 10**9),
+    "steps": (1, 10_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +53,23 @@ class Users:
     """Of a canvas."""
 
     def __post_init__(self) -> None:
-        for name in ("users", "requests_per_hour", "prompt", "output", "steps"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise OptionError(f"{name} must be above 0, got {getattr(self, name)}", option=name)
+        for name, (least, most) in _BOUNDS.items():
+            if not least <= (value := getattr(self, name)) <= most:
+                raise OptionError(f"{name} must be at least {least:g} and at most {most:,}, got {value}", option=name)
         if not 0 <= self.cached < 1:
             raise OptionError(f"cached must be at least 0 and below 1, got {self.cached}", option="cached")
+
+    def check(self, config: ModelConfig) -> None:
+        """Checks that a model takes what the users ask.
+
+        Raises:
+            OptionError: their mean request is longer than the model's positions.
+        """
+        if (length := self.prompt + self.output) > (most := config.max_position_embeddings):
+            raise OptionError(
+                f"prompt and output are {length:,} tokens together, on average; the model takes {most:,}",
+                option="prompt" if self.prompt > self.output else "output",
+            )
 
     @property
     def load(self) -> Load:
@@ -98,30 +123,38 @@ def make_plan(
     max_num_seqs: int = 8,
     utilization: float = 0.7,
     spare: int = 1,
-    requests: int = 3000,
+    requests: int = REQUESTS,
 ) -> Plan:
     """Makes a plan.
 
     Args:
         utilization: the share of its capacity that a replica is to work at, with all of them there.
-        requests: of the undisturbed simulation; the one with a fault has more where they come fast.
+        requests: of the undisturbed simulation, fewer where they are long; the one with a fault has more where they
+            come fast.
 
     Raises:
-        OptionError: a value that is impossible, or more than 2,000 replicas.
+        OptionError: a value that is impossible, more than 2,000 replicas, or requests that are too long to be played.
     """
     if not 0 < utilization < 1:
         raise OptionError(f"utilization must be above 0 and below 1, got {utilization}", option="utilization")
-    for name, value, least in (("spare", spare, 0), ("max_num_seqs", max_num_seqs, 1)):
-        if value < least:
-            raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
+    for name, value, least, most in (
+        ("spare", spare, 0, MOST_REPLICAS),
+        ("max_num_seqs", max_num_seqs, 1, MOST_AT_ONCE),
+    ):
+        if not least <= value <= most:
+            raise OptionError(f"{name} must be at least {least} and at most {most:,}, got {value}", option=name)
     load = users.load
     at_once = max_num_seqs if memory is None else min(max_num_seqs, memory.requests)
     one = capacity(load, costs, at_once)
-    replicas = max(1, math.ceil(load.requests_per_second / (utilization * one))) + spare
-    if replicas > MOST_REPLICAS:
-        raise OptionError(f"{replicas} replicas would be needed, more than {MOST_REPLICAS}", option="users")
-    begins = min(requests / load.requests_per_second / 3, FAULT_BEGINS)
-    played = max(requests, min(MOST_PLAYED, math.ceil(load.requests_per_second * FAULT_PLAYED)))
+    planned = utilization * one
+    needed = load.requests_per_second / planned + spare if planned else math.inf
+    if needed > MOST_REPLICAS:
+        raise OptionError(f"{needed:,.0f} replicas would be needed, more than {MOST_REPLICAS}", option="users")
+    replicas = max(1, math.ceil(load.requests_per_second / planned)) + spare
+    playable = _playable(load, costs)
+    usual = min(requests, playable)
+    begins = min(usual / load.requests_per_second / 3, FAULT_BEGINS)
+    played = max(usual, min(MOST_PLAYED, playable, math.ceil(load.requests_per_second * FAULT_PLAYED)))
     return Plan(
         replicas=replicas,
         spare=spare,
@@ -130,11 +163,23 @@ def make_plan(
         capacity=one,
         tokens_per_second=one * _canvases(load.output, costs.canvas) * costs.canvas,
         memory=memory,
-        usual=simulate(load, costs, replicas, at_once, requests=requests),
+        usual=simulate(load, costs, replicas, at_once, requests=usual),
         with_fault=simulate(load, costs, replicas, at_once, requests=played, failures=[(begins, FAULT_SECONDS)]),
     )
 
 
 def _canvases(output: float, canvas: int) -> float:
     """The mean number of canvases of answers whose lengths are exponentially distributed."""
-    return 1 / (1 - math.exp(-canvas / output))
+    return -1 / math.expm1(-canvas / output)
+
+
+def _playable(load: Load, costs: StepCosts) -> int:
+    """Counts the requests that a simulation may have.
+
+    Raises:
+        OptionError: too few, as they take too many steps.
+    """
+    steps = _canvases(load.output, costs.canvas) * load.steps
+    if (found := int(MOST_STEPS / steps)) < LEAST_PLAYED:
+        raise OptionError(f"an answer takes {steps:,.0f} steps: that is too many to be played", option="output")
+    return found

@@ -50,7 +50,7 @@ class Attachments:
         """Attaches nothing after all."""
         self._parts = []
 
-    def _prepared(self, kind: str, path: Path) -> dict[str, Any]:
+    def _prepared(self, kind: str, path: str) -> dict[str, Any]:
         from gesso.engine.media import Media, Source, media_options
 
         assert self._engine is not None
@@ -59,25 +59,25 @@ class Attachments:
         images, clips = media.prepare(self._engine.runner.vision, media_options(self._options))
         return {"type": kind, kind: (images or clips)[0]}
 
-    def _url(self, kind: str, path: Path) -> dict[str, Any]:
+    def _url(self, kind: str, path: str) -> dict[str, Any]:
         import mimetypes
 
         from gesso.vision.limits import LIMITS, VIDEO_LIMITS
         from gesso.vision.source import read_bytes
 
         data, _ = read_bytes(path, LIMITS if kind == "image" else VIDEO_LIMITS.frame, kind)
-        media_type = mimetypes.guess_type(path.name)[0] or ""
+        media_type = mimetypes.guess_type(path)[0] or ""
         if not media_type.startswith(("image/", "video/")):
             media_type = "image/png" if kind == "image" else "video/mp4"
         url = f"data:{media_type};base64,{base64.b64encode(data).decode()}"
         return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}
 
 
-def _path(name: str) -> Path:
-    """The file that is meant, a home folder at its beginning written out."""
+def _path(name: str) -> str:
+    """The file that is meant, a home folder at its beginning written out; an address as it is."""
     from gesso.errors import ImageError
 
     try:
-        return Path(name).expanduser()
+        return str(Path(name).expanduser()) if name.startswith("~") else name
     except RuntimeError as error:
         raise ImageError(f"{name!r} cannot be found: {error}") from None

@@ -181,7 +181,7 @@ def _run(
     load: LoadOptions,
     cells: "list[Cell]",
     settings: "Settings",
-    seen: tuple[list[Path], int | None],
+    seen: tuple[list[str], int | None],
     *,
     peer: str | None,
 ) -> "Report":

@@ -14,7 +14,7 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def check_checkpoint(
-    formats: dict[str, str | None], load: LoadOptions, image: list[Path] | None, peer: str | None
+    formats: dict[str, str | None], load: LoadOptions, image: list[str] | None, peer: str | None
 ) -> None:
     """Refuses what cannot be measured of a checkpoint.
 
@@ -34,7 +34,7 @@ def check_checkpoint(
         raise OptionError(f"--peer {peer} is shown no images: leave one of the two out", option="peer")
 
 
-def check_images(image: list[Path] | None, image_budget: int | None) -> None:
+def check_images(image: list[str] | None, image_budget: int | None) -> None:
     """Refuses a budget of images where there are none.
 
     Raises:
@@ -46,7 +46,7 @@ def check_images(image: list[Path] | None, image_budget: int | None) -> None:
         raise OptionError("--image-budget needs --image", option="image_budget")
 
 
-def check_random(model: str | None, image: list[Path] | None, peer: str | None, load: LoadOptions) -> None:
+def check_random(model: str | None, image: list[str] | None, peer: str | None, load: LoadOptions) -> None:
     """Refuses what cannot be measured of random weights.
 
     Raises:

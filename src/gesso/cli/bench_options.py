@@ -24,7 +24,7 @@ Steps = Annotated[
     str | None, typer.Option(metavar="N|real", help="Of a canvas: a number, or real (where it settles).", **_MEASURING)
 ]
 Images = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option("--image", metavar="FILE", help="Shown by every prompt, in its tokens. Repeatable.", **_MEASURING),
 ]
 ImageBudget = Annotated[

@@ -94,8 +94,8 @@ def annotation(row: Option) -> Any:
         return bool
     if isinstance(kind, Integer | OneOf | Number):
         return (float if isinstance(kind, Number) else int) | None
-    if isinstance(kind, Files):
-        return list[Path] | None
+    if isinstance(kind, Files):  # not as paths, in which an address would lose a slash
+        return list[str] | None
     return list[str] | None if isinstance(kind, Texts) and row.source != "commas" else str | None
 
 

@@ -72,7 +72,7 @@ def plan(
     from gesso.bench.random_weights import read_formats, read_shape
     from gesso.capacity import cost
     from gesso.capacity.machines import PUBLISHED, find_gpu
-    from gesso.capacity.plan import FAULT_PLAYED, Users, make_plan
+    from gesso.capacity.plan import FAULT_PLAYED, REQUESTS, Users, make_plan
     from gesso.errors import OptionError
 
     asked = Users(users, requests_per_hour, prompt, output, cached, steps)
@@ -91,6 +91,7 @@ def plan(
     if measured is not None:
         costs, memory = cost.measured(measured, prompt), None
     else:
+        asked.check(config)
         # Lengths vary: memory is counted for requests three times as long as the mean.
         memory = cost.memory_of(config, machine, chosen, 3 * (prompt + output))
         cell = Cell(prompt, output, 1, "canvas")
@@ -114,6 +115,8 @@ def plan(
     if round(made.fault_seen) < FAULT_PLAYED:
         played = f"{made.with_fault.requests:,} requests, {made.fault_seen:.0f} s of them"
         assumed.append(f"the fault is played with {played}: a queue that grows on is longer in the end")
+    if made.usual.requests < REQUESTS:
+        assumed.append(f"{made.usual.requests:,} requests are played, as their answers take many steps")
     print("\nassumed")
     for line in assumed:
         print(f"  {line}")

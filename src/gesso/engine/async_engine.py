@@ -89,9 +89,9 @@ class AsyncEngine:
     @property
     def failure(self) -> str | None:
         """Says why no request can run until the process is restarted; None where all is well."""
-        if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
-            return "the engine's thread is gone"
-        return self._failure
+        if self._failure is not None or self._thread is None or self._closing:
+            return self._failure
+        return self.engine.runner.lost if self._thread.is_alive() else "the engine's thread is gone"
 
     @property
     def busy_seconds(self) -> float:
@@ -126,6 +126,7 @@ class AsyncEngine:
         with self._changed:
             self._check_room()
         prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
+        prepared.since = prepared.since if request.since is None else request.since
         if not prepared.ready:
             with self._changed:
                 compiled = self._compiling

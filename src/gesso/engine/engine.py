@@ -50,6 +50,8 @@ class Request:
     """Name of its adapter, one of those that the async engine was started with."""
     drafts: bool = False
     """Whether the events hold every denoising step."""
+    since: float | None = None
+    """When its time began, by the monotonic clock, for who bounds it; None is when it is checked."""
 
 
 class Stream:

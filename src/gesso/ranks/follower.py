@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ import torch
 from torch import Tensor
 
 from gesso.config import LayerConfig
-from gesso.errors import RankLostError
+from gesso.errors import RankLostError, UserError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.processes import Rendezvous, join
+from gesso.ranks.refusal import Refusal
 
 
 class Follower:
@@ -110,12 +112,17 @@ def run(load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
     Args:
         load: reads this rank's part of the model.
     """
+    code = 1
     try:
         _follow(int(sys.argv[1]), load)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         # A group of which a rank is gone would wait for it while it is taken apart.
-        os._exit(0 if sys.exc_info()[0] is None else 1)
+        os._exit(code)
 
 
 def _follow(number: int, load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
@@ -131,12 +138,16 @@ def _follow(number: int, load: Callable[[Rendezvous, RankGroup], Follower]) -> N
     receive(channel)
     try:
         group = join(plan)
-        follower = load(plan, group)
+        try:
+            follower = load(plan, group)
+        except UserError as error:
+            send(channel, Refusal.of(error))
+            return
         follower.answer = lambda value: send(channel, value)
         send(channel, held_numbers(follower.model))
         while (message := receive(channel)) is not None:
             follower.obey(*message)
-    except RankLostError:
+    except (RankLostError, ConnectionError):  # the leader has gone, or knows
         return
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gesso.errors import RankLostError
 
+BROKEN_OFF = "what the ranks computed together was broken off: the model has to be loaded anew"
 _SIZE = struct.Struct("!Q")
 
 
@@ -129,11 +130,15 @@ class RankGroup:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Marks what is computed as a part of a pass that all ranks compute."""
+        """Marks what is computed as a part of a pass that all ranks compute; one that is left halfway is the end of
+        the group."""
         self.in_pass = True
         try:
             yield
             self.compare()
+        except BaseException:
+            self.lost = self.lost or BROKEN_OFF
+            raise
         finally:
             self.in_pass = False
 
@@ -149,9 +154,12 @@ class RankGroup:
             raise RankLostError(self.lost)
         try:
             yield
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost) from error
+        except BaseException:
+            self.lost = BROKEN_OFF
+            raise
 
     def answers(self) -> list[Any]:
         """Waits for what every follower sends back to the message that was announced last.
@@ -159,10 +167,8 @@ class RankGroup:
         Raises:
             RankLostError: a rank has ended or hangs.
         """
-        try:
+        with self._reaching():
             found = [receive(follower) for follower in self.followers]
-        except OSError:
-            found = [None]
         if None in found:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost)
@@ -176,15 +182,10 @@ class RankGroup:
         """
         if not self.followers:
             return
-        if self.lost is not None:
-            raise RankLostError(self.lost)
-        dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
-        try:
+        with self._reaching():
+            dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
             for follower in self.followers:
                 send(follower, (name, dropped, [_on_host(arg) for arg in args]))
-        except OSError as error:
-            self.lost = f"a rank of {self.size} has ended or does not answer"
-            raise RankLostError(self.lost) from error
 
     def reference(self, kind: int, x_ND: Tensor) -> Tensor | range | None:
         """Returns what is sent for a tensor: None where every rank made the same itself, which of its rows where it is

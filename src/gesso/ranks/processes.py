@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
 from gesso.ranks.group import RankGroup, receive, send
+from gesso.ranks.refusal import Refusal
 
 CHECK = "GESSO_CHECK_RANKS"
 """Variable of the environment that has the ranks compare what they decide."""
@@ -215,7 +216,8 @@ class RankProcesses:
         """Waits until every follower has loaded its part; returns how many numbers each of them holds.
 
         Raises:
-            RankLostError: one could not.
+            UserError: one cannot load its part, and says why.
+            RankLostError: one has ended.
         """
         for channel in self._channels:
             channel.settimeout(LOADING_SECONDS)
@@ -231,6 +233,8 @@ class RankProcesses:
             number = receive(channel)
             if number is None:
                 raise RankLostError(f"rank {rank} of {len(self._devices)} {failure}")
+            if isinstance(number, Refusal):
+                raise number.error
             found.append(number)
         return found
 

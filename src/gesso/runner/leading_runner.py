@@ -8,6 +8,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Self
@@ -18,8 +19,9 @@ from gesso.models.loading import folder_dtype, pick_device
 from gesso.models.vision_tower import VisionModel
 from gesso.ranks.caches import CacheNumbers
 from gesso.ranks.follower import held_numbers
-from gesso.ranks.group import RankGroup
+from gesso.ranks.group import BROKEN_OFF, RankGroup
 from gesso.ranks.processes import RankProcesses
+from gesso.ranks.uninterrupted import UninterruptedLock
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
 from gesso.runner.rows import TensorCopy
@@ -70,6 +72,7 @@ class LeadingRunner(ModelRunner):
             vision: tower and projector, which run here alone.
         """
         super().__init__(model, None, vision)
+        self._lock = UninterruptedLock(partial(_end, group, processes))
         self.group, self.processes = group, processes
         self._cache_numbers = numbers
         self._copies = count()
@@ -181,11 +184,14 @@ class LeadingRunner(ModelRunner):
             self.group.announce("activate", adapter)
             self._active = adapter
 
+    @property
+    def lost(self) -> str | None:
+        return self.group.lost or (None if self.processes.running else "a rank has ended")
+
     def check(self) -> None:
         super().check()
-        if self.group.lost is None and self.processes.running:
+        if (reason := self.lost) is None:
             return
-        reason = self.group.lost or "a rank has ended"
         self.group.lost = reason
         self.processes.close()
         raise RankLostError(reason)
@@ -197,6 +203,12 @@ class LeadingRunner(ModelRunner):
         """Ends the other ranks; the runner is of no more use."""
         self.group.lost = "the ranks were ended"
         self.processes.close()
+
+
+def _end(group: RankGroup, processes: RankProcesses) -> None:
+    """Ends ranks that are out of step."""
+    group.lost = group.lost or BROKEN_OFF
+    processes.close()
 
 
 def _numbers(copies: Sequence[PrefixCopy]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -61,7 +62,7 @@ class ModelRunner:
         self._adapter_loads = 0
         self._rows: dict[int, Row] = {}
         self._numbers = count()
-        self._lock = RLock()
+        self._lock: AbstractContextManager[object] = RLock()
         self._spare: SequenceCache | None = None
         """The cache that was let go of last, whose memory a graph knows; None where passes are not captured."""
         if graphs is not None:
@@ -248,6 +249,10 @@ class ModelRunner:
                 self.denoise(CanvasBatch(None, (item,)))
             self._synchronise()
             return time.perf_counter() - started
+
+    @property
+    def lost(self) -> str | None:
+        return None
 
     def check(self) -> None:
         with self._lock:

@@ -212,5 +212,10 @@ class Runner(Protocol):
         """Times one denoising step of the canvas, or one token (a `prefill` and a `sample`), in seconds until the
         device has finished."""
 
+    @property
+    def lost(self) -> str | None:
+        """Says why nothing can be computed any more, as far as that is known without computing; None where all is
+        well."""
+
     def check(self) -> None:
         """Raises the error that the device answers the simplest work with; returns where it is well."""

@@ -1,6 +1,7 @@
 """Serves `POST /v1/chat/completions`."""
 
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -92,7 +93,7 @@ async def submit_chat(
     Raises:
         ApiError, UserError: see `chat_options` and `Choices.submit`.
     """
-    adapter = context.adapter(body.model)
+    since, adapter = time.monotonic(), context.adapter(body.model)
     context.check_length(body.max_tokens, "max_tokens")
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     if context.settings.log_prompts:
@@ -104,9 +105,9 @@ async def submit_chat(
     if begin:
         options["begin"] = begin
     messages = await to_thread.run_sync(template_messages, body.messages)
-    prompt = await context.media.read(messages, media_options(options), context.max_model_len, places)
+    prompt = await context.read_media(messages, http, media_options(options), places, since)
     drafts = body.diffusion is not None and body.diffusion.draft_frames
-    requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
+    requests = [Request(prompt, with_seed(options, choice), adapter, drafts, since) for choice in range(body.n or 1)]
     choices = await context.submit(requests, http, len(requests))
     choices.warnings = context.untrained(
         body.model,

@@ -9,7 +9,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
-from gesso.engine.media import MediaOptions
 from gesso.engine.prompt import Prompt
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -81,7 +80,7 @@ def choose_routes(context: Context) -> APIRouter:
             prompt, settings["raw"] = body.prompt or "", True
         else:
             messages = await to_thread.run_sync(template_messages, body.messages)
-            prompt = await context.media.read(messages, MediaOptions(), context.max_model_len)
+            prompt = await context.read_media(messages, http)
         result = await context.run(
             choose(context.service.engine, prompt, body.options, adapter=adapter, **settings), http
         )

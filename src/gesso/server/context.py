@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,9 +14,11 @@ from gesso import __version__
 from gesso.control.job import Job
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.engine import Request
+from gesso.engine.media import MediaOptions
 from gesso.engine.result import GenerationResult
 from gesso.models.card import ModelCard
 from gesso.server.access_log import Record
+from gesso.server.attended import attended
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
 from gesso.server.fetch import Fetcher
@@ -138,6 +140,32 @@ class Context:
         except _DoneError as done:
             result: T = done.args[0]
         return result
+
+    async def read_media(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        http: HttpRequest,
+        options: MediaOptions | None = None,
+        places: Sequence[str] = (),
+        since: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """Reads the images and clips of a request's messages; see `MediaReader.read`.
+
+        Args:
+            since: when the request's time began, by the monotonic clock; None for now.
+
+        Raises:
+            ApiError: as there, or the client has gone, or the request has taken too long.
+            ClosingError: the server is shutting down.
+        """
+        reading = self.media.read(messages, options or MediaOptions(), self.max_model_len, places)
+        begun, timeout = time.monotonic() if since is None else since, self.service.limits.request_timeout
+        return await attended(reading, http, begun, timeout, "its images were not read")
+
+    def close(self, drain_seconds: float) -> None:
+        """Closes the service, which takes no request whose images are still being read."""
+        self.media.close()
+        self.service.close(drain_seconds)
 
     def check_length(self, max_tokens: int | None, param: str) -> None:
         """Refuses an answer that is longer than anything this server holds."""

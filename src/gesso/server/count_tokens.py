@@ -3,6 +3,7 @@
 from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel
+from starlette.requests import Request as HttpRequest
 
 from gesso.engine.media import media_options
 from gesso.errors import TextError
@@ -26,7 +27,7 @@ def count_routes(context: Context) -> APIRouter:
     engine = context.service.engine
 
     @router.post("/v1/messages/count_tokens")
-    async def count_tokens(body: CountTokensRequest) -> InputTokens:
+    async def count_tokens(body: CountTokensRequest, http: HttpRequest) -> InputTokens:
         """Counts the tokens of a conversation as the model reads it: system text, tools and all."""
         context.adapter(body.model)
         told = body.model_dump(by_alias=True, exclude_unset=True)
@@ -35,7 +36,7 @@ def count_routes(context: Context) -> APIRouter:
         options = chat_options(request, engine.tokenizer, engine.defaults.max_new_tokens)
         messages = await to_thread.run_sync(template_messages, request.messages)
         places = image_places(body)
-        read = await context.media.read(messages, media_options(options), context.max_model_len, places)
+        read = await context.read_media(messages, http, media_options(options), places)
 
         def count() -> int:
             thinking, tools = bool(options.get("thinking")), options.get("tools", ())

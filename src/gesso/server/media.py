@@ -1,14 +1,14 @@
 """Reads the images and clips of a request: what its messages name, fetched where that is allowed, resized and cut."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
-
 from gesso.engine.media import DETAIL, NO_EYES, Media, MediaOptions, Source
 from gesso.errors import ImageError, UserError
 from gesso.runner.protocol import VisionInput
+from gesso.server.daemon_pool import DaemonPool
 from gesso.server.errors import ApiError
 from gesso.server.fetch import Fetcher
 from gesso.vision.limits import LIMITS, VIDEO_LIMITS
@@ -24,7 +24,13 @@ class MediaReader:
         self._vision = vision
         self._fetcher = fetcher
         self._max_images = max_images
-        self._decoding, self._fetching = CapacityLimiter(AT_ONCE), CapacityLimiter(FETCHED_AT_ONCE)
+        self._decoding = DaemonPool(AT_ONCE, "gesso-decoding")
+        self._fetching = DaemonPool(FETCHED_AT_ONCE, "gesso-fetching")
+
+    def close(self) -> None:
+        """Reads no more: what is under way is given up, and requests that wait for it end with a `ClosingError`."""
+        self._decoding.close()
+        self._fetching.close()
 
     async def read(
         self, messages: Sequence[Mapping[str, Any]], options: MediaOptions, max_tokens: int, places: Sequence[str] = ()
@@ -37,6 +43,7 @@ class MediaReader:
 
         Raises:
             ApiError: one cannot be read or is not allowed, there are too many, or the model takes none.
+            ClosingError: the reader is closed.
         """
         read, count, soft = [], 0, 0
         for number, message in enumerate(messages):
@@ -74,13 +81,13 @@ class MediaReader:
         content: Any = url
         if url[:5].lower() != "data:":
             most = (LIMITS if kind == "image" else VIDEO_LIMITS).max_bytes
-            content = await to_thread.run_sync(self._fetcher.fetch, url, most, limiter=self._fetching)
+            content = await asyncio.wrap_future(self._fetching.submit(partial(self._fetcher.fetch, url, most)))
             if not content:
                 raise ImageError("there is nothing at its address")
         source = [Source(content, budget)]
         media = Media(images=source) if kind == "image" else Media(videos=source)
         work = partial(media.prepare, self._vision, options)
-        images, clips = await to_thread.run_sync(work, limiter=self._decoding)
+        images, clips = await asyncio.wrap_future(self._decoding.submit(work))
         if images:
             return images[0], images[0].soft_tokens
         return clips[0], sum(frame.image.soft_tokens for frame in clips[0])

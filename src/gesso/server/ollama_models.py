@@ -1,8 +1,9 @@
 """Declares the bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Tool
 from gesso.server.option_fields import rows_under, with_options
@@ -46,13 +47,14 @@ class OllamaMessage(Strict):
     tool_call_id: str | None = None
     images: Images = None
 
-    @model_validator(mode="after")
-    def _check_images(self) -> "OllamaMessage":
-        if self.name is not None and self.role != "tool":
-            raise contradiction("name", "goes with messages of a tool")
-        if self.images and self.role not in ("user", "system"):
-            raise contradiction("images", "goes with messages of the user and the system")
-        return self
+    @field_validator("name", "images")
+    @classmethod
+    def _check_role(cls, value: Any, info: ValidationInfo) -> Any:
+        role, is_name = info.data.get("role"), info.field_name == "name"
+        if value and role is not None and role not in (("tool",) if is_name else ("user", "system")):
+            because = f"goes with messages of {'a tool' if is_name else 'the user and the system'}"
+            raise PydanticCustomError("refused", "{because}", {"because": because})
+        return value
 
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})

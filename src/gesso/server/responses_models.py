@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
@@ -45,11 +46,13 @@ class MessageItem(Strict):
     id: str | None = None
     status: Status = None
 
-    @model_validator(mode="after")
-    def _check_images(self) -> "MessageItem":
-        if self.role == "assistant" and any(isinstance(part, ImagePart) for part in self.content):
-            raise contradiction("content", "an answer holds no images: they go with role user, system or developer")
-        return self
+    @field_validator("content")
+    @classmethod
+    def _check_images(cls, content: str | list[Any], info: ValidationInfo) -> str | list[Any]:
+        if info.data.get("role") == "assistant" and any(isinstance(part, ImagePart) for part in content):
+            because = "an answer holds no images: they go with role user, system or developer"
+            raise PydanticCustomError("refused", "{because}", {"because": because})
+        return content
 
 
 class CallItem(Strict):

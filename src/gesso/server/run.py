@@ -146,7 +146,8 @@ def serve(
 
     log_to_stderr()
     share_interpreter()
-    server = Server(create_app(service, settings, traces, batches), service, settings)
+    app = create_app(service, settings, traces, batches)
+    server = Server(app, app.state.context, settings)
     service.start()
     started(address(listener))
     server.run(sockets=[listener])

@@ -4,8 +4,8 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
 
-from gesso.engine.media import MediaOptions
 from gesso.engine.prompt import PromptReader, encode_text
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
@@ -48,13 +48,11 @@ def token_routes(context: Context) -> APIRouter:
         return list(prompt.ids)
 
     @router.post("/v1/tokenize")
-    async def tokenize(body: TokenizeRequest) -> Tokens:
+    async def tokenize(body: TokenizeRequest, http: HttpRequest) -> Tokens:
         """Tells the tokens of a text, or of messages in the chat template."""
         if body.model is not None:
             context.adapter(body.model)
-        messages = await context.media.read(
-            template_messages(body.messages or ()), MediaOptions(), context.max_model_len
-        )
+        messages = await context.read_media(template_messages(body.messages or ()), http)
         try:
             return await to_thread.run_sync(read, body, messages)
         except TextError as error:

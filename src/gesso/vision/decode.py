@@ -1,13 +1,15 @@
 """Decodes an image file to a Pillow image, upright and within limits.
 
-Its size is read from the header first, and nothing is decoded where that, or a tile of it, is too large. A file may lie
-about anything else, so every failure of the decoder is the file's fault and becomes an `ImageError`.
+Its size is read from the header first, and nothing is decoded where that, or a tile of it, is too large, or where the
+decoder would go through it too often. A file may lie about anything else, so every failure of the decoder is the file's
+fault and becomes an `ImageError`.
 """
 
 import io
 from typing import TYPE_CHECKING, cast
 
 from gesso.errors import ImageError
+from gesso.vision.jpeg import check_scans
 from gesso.vision.limits import LIMITS, ImageLimits
 from gesso.vision.pillow import require_pillow
 from gesso.vision.webp import webp_size
@@ -23,6 +25,8 @@ _PNG_BITS = 24
 """Byte of a PNG that says how many bits a channel has."""
 _TILE_SIDES = (322, 323)
 """TIFF's tags of the width and the height of a tile."""
+MOST_TILES = 2**18
+"""Tiles or strips of a TIFF, each of which is decoded by itself: those of the largest picture in tiles of 16 x 16."""
 
 
 def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
@@ -51,6 +55,8 @@ def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMIT
     except Exception as error:
         raise damaged(name, error) from None
     limits.check_pixels(*size, name)
+    if image.format in ("JPEG", "MPO"):
+        check_scans(data, size[0] * size[1], name, limits)
     if image.format == "TIFF":
         _check_tiles(image, name, limits)
     if image.format == "PNG":
@@ -71,7 +77,9 @@ def _scale_transparency(image: "Image", data: bytes) -> None:
 
 
 def _check_tiles(image: "Image", name: str, limits: ImageLimits) -> None:
-    """Refuses tiles that are too large: a whole one is decoded, however little of it the image shows."""
+    """Refuses tiles that are too large or too many: a whole one is decoded, however little of it the image shows."""
+    if (count := len(cast("TiffImageFile", image).tile)) > MOST_TILES:
+        raise ImageError(f"{name} has {count:,} tiles or strips; at most {MOST_TILES:,} are decoded")
     tags = cast("TiffImageFile", image).tag_v2
     width, height = (tags.get(tag) for tag in _TILE_SIDES)
     if isinstance(width, int) and isinstance(height, int):

@@ -9,7 +9,9 @@ from pathlib import Path
 from gesso.errors import ImageError
 from gesso.vision.limits import ImageLimits
 
-_DATA_URL = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?P<parameters>(;[\w.+-]+=[^;,]*)*)(?P<base64>;base64)?,")
+_DATA_URL = re.compile(
+    r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?P<parameters>(;[\w.+-]+=[^;,]*)*)(?P<base64>;base64)?,", re.IGNORECASE
+)
 _OTHER_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
@@ -33,14 +35,14 @@ def read_bytes(source: str | Path | bytes, limits: ImageLimits, kind: str = "ima
             f"{source[:60]!r} is an address: nothing is fetched here; give a file, its bytes or a data URL"
         )
     else:
-        data, name = _from_file(Path(source), limits), f"{kind} {str(source)[:200]!r}"
+        data, name = _from_file(source, limits), f"{kind} {str(source)[:200]!r}"
     if not data:
         raise ImageError(f"{name} is empty")
     return data, name
 
 
-def _from_file(path: Path, limits: ImageLimits) -> bytes:
-    name = f"{str(path)[:200]!r}"
+def _from_file(source: str | Path, limits: ImageLimits) -> bytes:
+    path, name = Path(source), f"{str(source)[:200]!r}"
     try:
         if not path.is_file():  # nor a pipe or a device, which may never end
             raise ImageError(f"{name} is no file")

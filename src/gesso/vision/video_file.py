@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gesso.errors import ImageError, OptionError
 from gesso.extras import pip_install
+from gesso.vision.jpeg import check_packet
 from gesso.vision.limits import VideoLimits
 from gesso.vision.pillow import require_pillow
 
@@ -130,7 +131,10 @@ class _Clip:
         return float(frame.time) - self._begin
 
     def _decode(self) -> Iterator[Any]:
+        jpegs = self._stream.codec_context.name == "mjpeg"
         for packet in self._container.demux(self._stream):
+            if jpegs:
+                check_packet(bytes(packet), self._name)
             try:
                 frames = packet.decode()
             except self._av.error.InvalidDataError:
