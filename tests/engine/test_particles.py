@@ -10,15 +10,13 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from engine.tiny import Reciter, make_tiny_folder, reciter, tiny_recipe
 from gesso.api import load
 from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
-from gesso.engine.particles import ParticlesResult, particles, systematic
+from gesso.engine.particles import ParticlesResult, particles
 from gesso.errors import OptionError
 from gesso.models.loading import OWN_DEFAULTS
 from gesso.nn.vocabulary import VocabularyPass
@@ -105,25 +103,6 @@ def test_a_constraint_holds_in_every_particle(tiny: Engine) -> None:
     found = run(tiny, regex="[ab]{2,4}", resample_every=1, reward_scale=50)
     assert len(found.results) == 4
     assert all(set(result.text) <= {"a", "b"} and 2 <= len(result.text) <= 4 for result in found.results)
-
-
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=12).filter(lambda w: sum(w) > 1e-3),
-    st.floats(0, 1, exclude_max=True),
-)
-def test_systematic_draws_are_within_one_of_their_share(weights: list[float], uniform: float) -> None:
-    shares = [weight / sum(weights) for weight in weights]
-    counts = systematic(shares, uniform)
-    assert sum(counts) == len(shares)
-    for share, count in zip(shares, counts, strict=True):
-        expected = share * len(shares)
-        assert math.floor(expected - 1e-6) <= count <= math.ceil(expected + 1e-6)
-
-
-def test_systematic_draws_are_unbiased() -> None:
-    points = [(place + 0.5) / 1000 for place in range(1000)]
-    drawn = [systematic([0.5, 0.2, 0.3], point) for point in points]
-    assert [sum(part) / 3000 for part in zip(*drawn, strict=True)] == pytest.approx([0.5, 0.2, 0.3], abs=1e-3)
 
 
 @pytest.mark.parametrize(

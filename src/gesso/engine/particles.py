@@ -23,6 +23,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.prompt import Prompt
 from gesso.engine.request_state import RequestState
+from gesso.engine.resampling import normalised, systematic
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError, UserError
@@ -258,32 +259,6 @@ class _Run:
             self._copies,
             self._enough,
         )
-
-
-def normalised(log_weights: Sequence[float]) -> tuple[float, ...]:
-    """Returns the weights whose logarithms these are, scaled to sum to 1."""
-    highest = max(log_weights, default=0.0)
-    weights = [math.exp(value - highest) for value in log_weights]
-    return tuple(weight / sum(weights) for weight in weights)
-
-
-def systematic(weights: Sequence[float], uniform: float) -> list[int]:
-    """Returns how often each is drawn, len(weights) times in all: n * weight, rounded up or down.
-
-    Args:
-        weights: not negative; they sum to 1, but for rounding.
-        uniform: in [0, 1); decides which are rounded up.
-    """
-    number = len(weights)
-    last = max(place for place, weight in enumerate(weights) if weight > 0)
-    counts, passed, reached = [], 0, 0.0
-    for place, weight in enumerate(weights):
-        reached += weight * number
-        # Points stand at uniform, uniform + 1, and so on; sums are rounded, and the last weight takes what is left.
-        below = number if place >= last else min(number, max(passed, math.ceil(reached - uniform)))
-        counts.append(below - passed)
-        passed = below
-    return counts
 
 
 def _check(number: int, resample_every: int, reward_scale: float, score: Score | None, enough: float | None) -> None:

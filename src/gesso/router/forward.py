@@ -16,9 +16,10 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from gesso.router.asked import Asked, Pins, read_body
-from gesso.router.chunks import fault_code, is_fault
+from gesso.router.chunks import is_fault
 from gesso.router.client import Answer, NotListeningError, ReplicaLostError, header
 from gesso.router.events import EVENTS, LINES, BadStreamError, Splitter, StreamEvent, read_data
+from gesso.router.failure import FailedError
 from gesso.router.ledger import DivergedError, Ledger
 from gesso.router.metrics import RouterMetrics
 from gesso.router.replicas import Pool, Replica
@@ -32,46 +33,11 @@ log = logging.getLogger("gesso.server")
 
 _AGAIN = (429, 500, 502, 503)
 """Answers that another replica may give otherwise."""
-_LEAVING = {"shutting_down", "not_ready"}
-"""Codes with which a replica says that it takes nothing for now."""
-_CRASHES = {"internal_error", "api_error"}
 MOST_CRASHES = 3
 """Replicas that a request may crash at before it is answered so."""
 KEEP_ALIVE_SECONDS = 10.0
 LARGE_BODY = 2**17
 """Bytes."""
-
-
-class _FailedError(Exception):
-    """A replica did not do its part."""
-
-    def __init__(
-        self, reason: str, answer: Answer | None = None, body: bytes = b"", told: StreamEvent | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.answer, self.body = answer, body
-        """What it said instead."""
-        self.told = told
-        """The event by which it broke a stream off."""
-
-    @property
-    def is_full(self) -> bool:
-        """Says whether its queue was full, which is no fault."""
-        return self.answer is not None and self.answer.status == 429
-
-    @property
-    def is_leaving(self) -> bool:
-        """Says whether it takes nothing for now, which is no fault either."""
-        if self.answer is not None:
-            return self.answer.status == 503
-        return self.told is not None and fault_code(self.told.data) in _LEAVING
-
-    @property
-    def is_crash(self) -> bool:
-        """Says whether it failed at this request, which may be the request's fault."""
-        if self.answer is not None:
-            return self.answer.status == 500
-        return self.told is not None and fault_code(self.told.data) in _CRASHES
 
 
 class Forward:
@@ -164,7 +130,7 @@ class Forward:
                 continue
             except Exception as error:
                 spans.failed(error)
-                if not isinstance(error, _FailedError | ReplicaLostError | BadStreamError):
+                if not isinstance(error, FailedError | ReplicaLostError | BadStreamError):
                     log.exception("%s: what replica %s said cannot be read", writer.path, replica.name)
                 if tries.reached(ledger.progress):
                     excluded = set()  # all replicas have another chance
@@ -184,12 +150,12 @@ class Forward:
         self, error: Exception, replica: Replica, tries: Tries, excluded: set[str], crashed: list[Replica]
     ) -> bool:
         """Counts a failure against the replica and the request; says whether that is sent again."""
-        if isinstance(error, _FailedError) and error.is_full:
+        if isinstance(error, FailedError) and error.is_full:
             return tries.answered() and self._pool.has_other(excluded)
-        if isinstance(error, _FailedError) and error.is_crash:
+        if isinstance(error, FailedError) and error.is_crash:
             crashed.append(replica)
             return len(crashed) < MOST_CRASHES and tries.answered() and self._pool.has_other(excluded)
-        if isinstance(error, _FailedError) and error.is_leaving:
+        if isinstance(error, FailedError) and error.is_leaving:
             if replica.state == "up":
                 replica.state = "away"  # until it answers a look
             return tries.lost()
@@ -236,7 +202,7 @@ class Forward:
         """Asks one replica, and sends the client what it says.
 
         Raises:
-            _FailedError, ReplicaLostError, BadStreamError: the replica failed before the end.
+            FailedError, ReplicaLostError, BadStreamError: the replica failed before the end.
             DivergedError: its stream is not the one that the client has the beginning of.
         """
         answer = await replica.client.send(asked.method, asked.target, spans.headers, asked.body)
@@ -244,7 +210,7 @@ class Forward:
         try:
             kind = header(answer, b"content-type").partition(";")[0]
             if answer.status in _AGAIN or (writer.started and answer.status != 200):
-                raise _FailedError(f"HTTP {answer.status}", answer, await answer.read())
+                raise FailedError(f"HTTP {answer.status}", answer, await answer.read())
             if kind not in (EVENTS, LINES):
                 body = await answer.read()
                 self._metrics.first.observe(time.monotonic() - began)
@@ -260,7 +226,7 @@ class Forward:
                 if not ledger.finished:
                     raise
             if not ledger.finished:
-                raise _FailedError("the stream stopped before its end")
+                raise FailedError("the stream stopped before its end")
             await writer.end()
         finally:
             await answer.close()
@@ -281,7 +247,7 @@ class Forward:
         try:
             for event in events:
                 if is_fault(event):
-                    raise _FailedError("the stream was broken off", told=event)
+                    raise FailedError("the stream was broken off", told=event)
                 parts.append(ledger.take(event))
                 if replica.open:  # it answers again, and need not have ended for others to ask it
                     self._pool.succeeded(replica)
@@ -297,14 +263,14 @@ class Forward:
 
     async def _give_up(self, error: Exception, ledger: Ledger, writer: Writer) -> None:
         """Tells the client what the last replica said, or that it is lost."""
-        told = error.told if isinstance(error, _FailedError) else None
+        told = error.told if isinstance(error, FailedError) else None
         if writer.started:
             self._metrics.broken.inc()
             if told is not None and not ledger.began:
                 await writer.write(told.raw)
                 await writer.end(broken=True)
                 return
-        elif isinstance(error, _FailedError) and error.answer is not None:
+        elif isinstance(error, FailedError) and error.answer is not None:
             await writer.whole(error.answer, error.body)
             return
         raise ApiError(503, f"a replica was lost: {_said(error)}", code="replica_lost")

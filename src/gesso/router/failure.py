@@ -1,0 +1,41 @@
+"""Says how a replica failed at a request, by what it said instead."""
+
+from gesso.router.chunks import fault_code
+from gesso.router.client import Answer
+from gesso.router.events import StreamEvent
+
+_LEAVING = {"shutting_down", "not_ready"}
+"""Codes with which a replica says that it takes nothing for now."""
+_CRASHES = {"internal_error", "api_error"}
+
+
+class FailedError(Exception):
+    """Reports a replica that did not do its part."""
+
+    def __init__(
+        self, reason: str, answer: Answer | None = None, body: bytes = b"", told: StreamEvent | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.answer, self.body = answer, body
+        """What it said instead."""
+        self.told = told
+        """The event by which it broke a stream off."""
+
+    @property
+    def is_full(self) -> bool:
+        """Says whether its queue was full, which is no fault."""
+        return self.answer is not None and self.answer.status == 429
+
+    @property
+    def is_leaving(self) -> bool:
+        """Says whether it takes nothing for now, which is no fault either."""
+        if self.answer is not None:
+            return self.answer.status == 503
+        return self.told is not None and fault_code(self.told.data) in _LEAVING
+
+    @property
+    def is_crash(self) -> bool:
+        """Says whether it failed at this request, which may be the request's fault."""
+        if self.answer is not None:
+            return self.answer.status == 500
+        return self.told is not None and fault_code(self.told.data) in _CRASHES
