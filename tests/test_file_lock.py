@@ -1,6 +1,7 @@
 """One process at a time writes a file or a folder."""
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,25 @@ def test_a_folder_is_held_while_it_is_emptied_and_renamed(tmp_path: Path) -> Non
     with held_folder(folder, "taken", "out"):
         pass
     assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_a_forked_process_holds_nothing(tmp_path: Path) -> None:
+    """A worker that outlives the process which made it, one that was killed, keeps nobody from the folder."""
+    reading, writing = os.pipe()
+    with held_folder(tmp_path, "taken", "out"):
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until the other end is closed
+            os._exit(0)
+    try:
+        with held_folder(tmp_path, "taken", "out"):
+            pass
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize(("number", "refused"), [(errno.ENOLCK, False), (errno.EIO, True)])

@@ -50,8 +50,24 @@ def held_folder(folder: Path, refusal: str, option: str) -> Iterator[None]:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
+    _held.add(handle)
     try:
         hold(handle, refusal, option)
         yield
     finally:
-        os.close(handle)
+        if handle in _held:
+            _held.discard(handle)
+            os.close(handle)
+
+
+_held: set[int] = set()
+"""Descriptors that a process forked from this one closes: a lock would be its own as well, and outlive this one."""
+
+
+def _let_go() -> None:
+    while _held:
+        os.close(_held.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -36,6 +36,10 @@ def test_settings_become_flags(kind: type[UserError], said: str, read: str, opti
         ConfigError("learning_rates are not my_learning_rate"),
         OptionError("--keep is named already", option="keep"),
         CheckpointError("learning_rate is a word of a file"),
+        OptionError("data/learning_rate.jsonl is given twice"),
+        OptionError("another process trains into runs/learning_rate"),
+        OptionError("patience/x has no tokenizer.json"),
+        OptionError("'learning_rate' is no method"),
     ],
 )
 def test_what_names_no_setting_stays_as_it_is(error: UserError) -> None:

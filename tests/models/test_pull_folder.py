@@ -14,6 +14,7 @@ from torch import Tensor
 from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models.loading import INDEX, load_folder
 from gesso.models.pull import pull_whole
+from gesso.models.pull_folder import stale_files
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from models.breaking_hub import REPO, Hub, point_at, serving
@@ -153,3 +154,14 @@ def test_a_file_is_no_folder(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"--out .*file is a file, and a checkpoint is a folder") as refused:
         pull_whole(look_up(REPO), tmp_path / "file")
     assert refused.value.option == "out"
+
+
+def test_what_belongs_to_no_checkpoint_stays(hub: Hub, mine: Path) -> None:
+    model = look_up(REPO)
+    own = ["processor.py", "tokenizer_notes.md", "model-best.safetensors", "chat_template_draft.txt", "mine.json"]
+    old = ["model-00009-of-00009.safetensors", "added_tokens.json", "model.safetensors.index.json.gesso-incomplete"]
+    for name in (*own, *old):
+        (mine / name).write_text("x", "utf-8")
+    found = [path.name for path in stale_files(model, mine)]
+    known = {file.name for file in model.files}
+    assert sorted(found) == sorted(name for name in old if name.removesuffix(".gesso-incomplete") not in known)

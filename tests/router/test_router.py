@@ -76,6 +76,26 @@ def test_what_every_replica_crashes_at_is_no_fault_of_theirs() -> None:
     assert len(alone.bodies) == 1
 
 
+def test_a_crash_counts_before_another_has_answered() -> None:
+    """Answers may take long: meanwhile others are not to be sent where all crash."""
+    bad = FakeService()
+    bad.events = [Failed("a pass crashed", "crash")]
+    made = Fleet(Dying(server(bad)), Dying(server(FakeService())))
+    states = made.router.pool.replicas
+    failures: list[int] = []
+    send = made.replicas["http://1"].send
+
+    async def seen(*given: Any) -> Any:
+        failures.append(states["http://0"].failures)
+        return await send(*given)
+
+    made.replicas["http://1"].send = seen  # type: ignore[method-assign]
+    for _ in range(2):
+        states["http://1"].load = 1
+        assert made(PATH, CHAT).status_code == 200
+    assert failures == [1, 2]
+
+
 def test_a_full_replica_is_asked_once_where_the_others_take_nothing() -> None:
     full = FakeService()
     full.error = QueueFullError("full", 3.0)

@@ -318,6 +318,20 @@ def test_a_breaker_closes_with_the_first_words_of_a_stream() -> None:
     assert (replica.open, replica.failures) == (False, 1)
 
 
+def test_a_stream_that_ran_before_closes_no_breaker() -> None:
+    fleet = Fleet(Dying(server(service()), [3]), retries=0)
+    (replica,) = fleet.router.pool.replicas.values()
+    take = fleet.router.pool.take
+
+    def then_opens(taken: Any) -> None:
+        take(taken)
+        asyncio.get_running_loop().call_soon(setattr, taken, "opened", 3)
+
+    fleet.router.pool.take = then_opens  # type: ignore[method-assign]
+    fleet("/v1/chat/completions", request("/v1/chat/completions"))
+    assert replica.opened == 4  # it was not closed by the stream, and counts its end
+
+
 def test_an_answer_that_never_says_what_the_client_has_ends() -> None:
     """The second server writes otherwise, and does not begin as it is asked to either."""
     other = service([block("Good day"), Finished(result(text="Good day"))])

@@ -50,3 +50,4 @@ def test_endpoints_take_it(client: TestClient) -> None:
 def test_an_unknown_field_is_unknown_also_without_a_value(client: TestClient) -> None:
     assert refusal(client, colour=None)["param"] == "colour"
     assert refusal(client, messages=None)["param"] == "messages"
+    assert refusal(client, query="x")["param"] == "query"

@@ -78,6 +78,8 @@ def test_what_is_broken_or_too_large_behind_an_upgrade_is_refused(url: str) -> N
     broken = post(UPGRADE.rstrip(), b"Transfer-Encoding: chunked", body=b"zz\r\n", sized=False)
     ((head, _),) = answers(url, broken)
     assert head.startswith(b"400 ")
+    ((head, _),) = answers(url, post(UPGRADE.rstrip(), b"Transfer-Encoding: gzip", body=b"x", sized=False))
+    assert head.startswith(b"400 ")
     many = b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n"
     assert [head.split()[0] for head, _ in answers(url, post(UPGRADE.rstrip()) + many)][-1] == b"431"
 

@@ -8,6 +8,8 @@ from typing import ParamSpec, TypeVar
 
 from gesso.errors import ConfigError, OptionError
 
+_ARGUMENTS = ("data", "recipe", "model")
+"""Names of parameters without a flag, and one that messages speak of as a thing."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -20,7 +22,8 @@ def flags_in_refusals(**set_by: str) -> Callable[[Callable[P, R]], Callable[P, R
     """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
-        flags = {name: f"--{name.replace('_', '-')}" for name in inspect.signature(command).parameters} | set_by
+        options = {name for name in inspect.signature(command).parameters if name not in _ARGUMENTS}
+        flags = {name: f"--{name.replace('_', '-')}" for name in options} | set_by
 
         @functools.wraps(command)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -40,11 +43,11 @@ def flags_in_refusals(**set_by: str) -> Callable[[Callable[P, R]], Callable[P, R
 
 
 def with_flags(message: str, flags: dict[str, str]) -> str:
-    """Returns the message with flags for names. One without `_` may be a word of the sentence, but where it begins it
-    is the setting's."""
+    """Returns the message with flags for names, but within paths and quotes. One without `_` may be a word of the
+    sentence; where a value follows at the beginning it is the setting's."""
 
     def flag(found: re.Match[str]) -> str:
-        is_name = "_" in found.group() or not found.start()
+        is_name = "_" in found.group() or (not found.start() and message[found.end() : found.end() + 1] == " ")
         return flags.get(found.group(), found.group()) if is_name else found.group()
 
-    return re.sub(r"\w+", flag, message)
+    return re.sub(r"(?<![\w/\\.'\"-])\w+(?![\w/\\.'\"-])", flag, message)

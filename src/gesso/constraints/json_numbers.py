@@ -111,6 +111,9 @@ def numbers(low: Bound | None, high: Bound | None, digits: Digits) -> Expression
     if any(bound.exclusive and bound.fraction and not bound.is_exact for bound in bounds):
         raise OptionError(f"a bound that is excluded may have no more than {_EXACT_DIGITS} digits")
     fraction = digits.fraction
+    if any(bound.exclusive and not bound.value for bound in bounds):
+        # A float tells from zero what has so few digits behind its point, whatever stands before it.
+        fraction = min(fraction or _EXACT_DIGITS, _EXACT_DIGITS)
     if fraction is not None:
         fraction = max(fraction, *(len(bound.fraction) for bound in bounds), 1)
     digits = Digits(_most(digits, [int(bound.value) for bound in bounds]), fraction)
@@ -119,7 +122,7 @@ def numbers(low: Bound | None, high: Bound | None, digits: Digits) -> Expression
     negative = sequence(Text("-"), _magnitudes(below, None if low is None else _negated(low), digits))
     texts = union([_magnitudes(low, high, digits), negative])
     # Where there are more digits, a number that is not the bound may be read as it, or as one beyond.
-    told_apart = any(bound.exclusive or not (bound.fraction or bound.is_exact) for bound in bounds)
+    told_apart = any((bound.exclusive and bound.value) or not (bound.fraction or bound.is_exact) for bound in bounds)
     return intersection(texts, TOLD_APART) if told_apart else texts
 
 

@@ -6,8 +6,8 @@ arrive, and the texts move in, `config.json` last. Where nothing differs, nothin
 """
 
 import os
+import re
 import shutil
-from fnmatch import fnmatch
 from pathlib import Path
 
 from gesso.models.remote import RemoteModel
@@ -15,11 +15,11 @@ from gesso.models.remote import RemoteModel
 INCOMING = ".gesso-incoming"
 """Holds the texts of a checkpoint until its weights are there."""
 CONFIG = "config.json"
-KINDS = (
-    CONFIG, "generation_config.json", "gesso.json", "hf_quant_config.json", "model.safetensors*",
-    "model-*.safetensors*", "chat_template*", "tokenizer*", "special_tokens*", "added_tokens.json", "processor*",
-    "preprocessor*",
-)  # fmt: skip
+_OF_CHECKPOINTS = re.compile(
+    r"(config|generation_config|gesso|hf_quant_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens"
+    r"|chat_template|processor_config|preprocessor_config|video_preprocessor_config|model\.safetensors\.index)\.json"
+    r"|chat_template\.jinja|tokenizer\.model|model(-\d{5}-of-\d{5})?\.safetensors"
+)
 """Names of what belongs to a checkpoint. Other files in its folder are its owner's, and stay."""
 
 
@@ -27,7 +27,8 @@ def stale_files(model: RemoteModel, folder: Path) -> list[Path]:
     """Returns the files of a checkpoint in a folder that the model on the Hub does not have."""
     known = {file.name for file in model.files}
     names = (path for path in sorted(folder.iterdir()) if path.is_symlink() or path.is_file())
-    return [path for path in names if _whole_name(path) not in known and any(fnmatch(path.name, k) for k in KINDS)]
+    named = ((path, _whole_name(path)) for path in names)
+    return [path for path, name in named if name not in known and _OF_CHECKPOINTS.fullmatch(name)]
 
 
 def _whole_name(path: Path) -> str:

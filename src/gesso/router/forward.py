@@ -109,8 +109,6 @@ class Forward:
             try:
                 await self._ask(replica, asked, ledger, writer, began, spans)
                 self._pool.succeeded(replica)
-                for other in crashed:  # where one answers, it was no fault of the request
-                    self._pool.failed(other)
                 return
             except NotListeningError as error:
                 spans.failed(error)
@@ -154,7 +152,11 @@ class Forward:
             return tries.answered() and self._pool.has_other(excluded)
         if isinstance(error, FailedError) and error.is_crash:
             crashed.append(replica)
-            return len(crashed) < MOST_CRASHES and tries.answered() and self._pool.has_other(excluded)
+            self._pool.failed(replica)
+            again = len(crashed) < MOST_CRASHES and tries.answered() and self._pool.has_other(excluded)
+            for each in () if again else crashed:  # where none answers, it may be the request's fault
+                self._pool.forgive(each)
+            return again
         if isinstance(error, FailedError) and error.is_leaving:
             if replica.state == "up":
                 replica.state = "away"  # until it answers a look
@@ -205,6 +207,7 @@ class Forward:
             FailedError, ReplicaLostError, BadStreamError: the replica failed before the end.
             DivergedError: its stream is not the one that the client has the beginning of.
         """
+        tries_breaker = replica.open
         answer = await replica.client.send(asked.method, asked.target, spans.headers, asked.body)
         spans.answered(answer.status)
         try:
@@ -221,7 +224,11 @@ class Forward:
             try:
                 splitter = Splitter(kind)
                 async for chunk in answer.chunks():
-                    await self._pass_on(splitter.events(chunk), answer, kind, asked, ledger, writer, replica, began)
+                    events = splitter.events(chunk)
+                    await self._pass_on(events, answer, kind, asked, ledger, writer, replica, began)
+                    if tries_breaker and events:  # it answers, and need not have ended for others to ask it
+                        self._pool.succeeded(replica)
+                        tries_breaker = False
             except ReplicaLostError:
                 if not ledger.finished:
                     raise
@@ -249,8 +256,6 @@ class Forward:
                 if is_fault(event):
                     raise FailedError("the stream was broken off", told=event)
                 parts.append(ledger.take(event))
-                if replica.open:  # it answers again, and need not have ended for others to ask it
-                    self._pool.succeeded(replica)
                 if asked.stores and ledger.finished:
                     self._pin(event.data, ledger, replica)
         finally:

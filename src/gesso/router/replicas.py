@@ -134,6 +134,12 @@ class Pool:
             replica.open_until = self._clock() + min(LONGEST_PAUSE, PAUSE * 2**replica.opened)
             replica.opened = min(16, replica.opened + 1)
 
+    def forgive(self, replica: Replica) -> None:
+        """Takes back a failure that was the request's, and what it opened."""
+        replica.failures = max(0, replica.failures - 1)
+        if replica.failures < FAILURES:
+            replica.opened = 0
+
     async def lost(self, replica: Replica) -> None:
         """Cuts all connections to a replica: whoever waits for it is told, and asks another one."""
         if replica.state == "lost":

@@ -133,7 +133,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
 
 def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
     """Where in the body the error is: `loc` without the names of union branches, which no client has sent."""
-    if error["loc"][:1] == ("query",):
+    if error["loc"][:1] == ("query",) and not (isinstance(body, dict) and "query" in body):
         return list(error["loc"][1:])
     path: list[str | int] = []
     place: Any = body

@@ -28,15 +28,21 @@ class PlainHttp(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         while data:
             try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as stopped:
-                data = data[stopped.args[0] :]
-                self._expect_body()
+                data = self._parse(data)
             except httptools.HttpParserError:
+                self._repeated = False
                 self.send_400_response("Invalid HTTP request received.")
                 return
-            else:
-                return
+
+    def _parse(self, data: bytes) -> bytes:
+        """Parses what has come; returns what is left of it behind a head that offers another protocol."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as stopped:
+            self._expect_body()
+            rest: bytes = data[stopped.args[0] :]
+            return rest
+        return b""
 
     def _expect_body(self) -> None:
         """Has what follows read as the body of the last head."""
