@@ -1,5 +1,6 @@
 """Conversations: several turns, stop, retry, edit, with the bundled model; and what is said when something fails."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,6 +78,42 @@ def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService,
     page.locator('[data-state="running"]').wait_for(state="detached")
     assert [message["content"] for message in service.requests[-1].prompt] == ["uno"]
     assert page.locator(".turn.user .said").all_inner_texts() == ["uno"]
+
+
+def finished(page: Any, count: int) -> None:
+    """Waits until the conversation has so many turns, none of which is being written."""
+    expect(page.locator(".turn")).to_have_count(count)
+    page.locator('[data-state="running"]').wait_for(state="detached")
+
+
+def test_another_answer_in_the_middle_says_first_what_will_go(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    early = frame(1)
+    service.events = [replace(early, canvas_tokens=early.tokens), block("one"), Finished(result())]
+    page = ready(open_page(fake_url))
+    for text in ("a", "b", "c"):
+        ask(page, text)
+    told = page.get_by_text("2 later messages will go.")
+    answer = page.locator(".turn.assistant").nth(1)
+    answer.get_by_role("button", name="Retry, other seed").click()
+    expect(told).to_be_visible()
+    expect(answer.get_by_role("button", name="Retry")).to_be_focused()
+    answer.get_by_role("button", name="Cancel").click()
+    expect(told).to_be_hidden()
+    finished(page, 6)
+    assert len(service.requests) == 3
+
+    answer.get_by_role("button", name="Canvas").click()
+    page.locator("#cell-0").click()
+    page.get_by_role("button", name="Go on from step 1").click()
+    expect(told).to_be_visible()
+    finished(page, 6)
+    answer.get_by_role("button", name="Go on").click()
+    finished(page, 4)
+    expect(answer.get_by_text("2 of 2")).to_be_visible()
+    page.get_by_role("button", name="Retry, same seed").last.click()  # nothing comes after it
+    expect(answer.get_by_text("3 of 3")).to_be_visible()
 
 
 def test_stop_ends_the_request_and_keeps_what_is_there(

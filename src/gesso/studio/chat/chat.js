@@ -91,7 +91,21 @@ export class Chat {
    */
   goOn(recording, body) {
     const turn = this.conversation.turns.findIndex((part) => part.role === "assistant" && part.variants.some((variant) => variant.recording === recording));
-    this.#guarded(() => void this.#run(turn < 0 ? this.conversation.ask(recording.prompt) : turn, body));
+    if (turn < 0) this.#guarded(() => void this.#run(this.conversation.ask(recording.prompt), body));
+    else this.#again(turn, "Go on", () => void this.#run(turn, body));
+  }
+
+  /**
+   * Begins another answer, and asks before it where later messages would go.
+   * @param {number} turn
+   * @param {string} label of the button that begins it
+   * @param {() => void} act
+   */
+  #again(turn, label, act) {
+    this.#guarded(() => {
+      if (turn === this.conversation.turns.length - 1) act();
+      else this.view.confirm(turn, label, () => this.#guarded(act));
+    });
   }
 
   /**
@@ -131,7 +145,7 @@ export class Chat {
    * @param {boolean} sameSeed
    */
   #retry(turn, sameSeed) {
-    this.#guarded(() => {
+    this.#again(turn, "Retry", () => {
       const answer = this.conversation.turns[turn];
       const last = answer.role === "assistant" ? answer.variants[answer.chosen]?.recording.result : null;
       // The page's own seed is not another one.

@@ -34,10 +34,13 @@ export class ConversationView {
     this.element = h("ol", { class: "turns", "aria-label": "Conversation" });
     /** @type {number | null} */
     this.editing = null;
+    /** Another answer that is begun once it is confirmed that later messages go. @type {{turn: number, label: string, act: () => void} | null} */
+    this.asked = null;
   }
 
-  /** Draws all turns. */
+  /** Draws all turns, as for an answer that begins: what was asked about the ones before is past. */
   draw() {
+    this.asked = null;
     fill(this.element, this.conversation.turns.map((_, turn) => this.#turn(turn)));
   }
 
@@ -49,6 +52,20 @@ export class ConversationView {
     const old = this.element.children[turn];
     if (old) old.replaceWith(this.#turn(turn));
     else this.draw();
+  }
+
+  /**
+   * Says below an answer what would go with another one, and has that confirmed.
+   * @param {number} turn
+   * @param {string} label of the button that confirms it
+   * @param {() => void} act
+   */
+  confirm(turn, label, act) {
+    const before = this.asked;
+    this.asked = { turn, label, act };
+    if (before && before.turn !== turn) this.redraw(before.turn);
+    this.redraw(turn);
+    /** @type {HTMLElement | null} */ (this.element.children[turn].querySelector(".actions .primary"))?.focus();
   }
 
   /** @param {number} number */
@@ -79,7 +96,7 @@ export class ConversationView {
    * @param {string} text
    */
   #editor(number, text) {
-    const later = this.conversation.turns.length - number - 2;
+    const later = this.#later(number + 1);
     const area = h("textarea", { rows: "3", "aria-label": "Your message", dir: "auto" });
     area.value = text;
     const close = () => {
@@ -98,8 +115,32 @@ export class ConversationView {
         send();
       }
     });
-    const note = later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
-    return h("li", { class: "turn user" }, h("h2", {}, "You"), area, note, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+    return h("li", { class: "turn user" }, h("h2", {}, "You"), area, later, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+  }
+
+  /**
+   * What goes with another answer; nothing where it is the last one.
+   * @param {number} answer
+   */
+  #later(answer) {
+    const later = this.conversation.turns.length - answer - 1;
+    return later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
+  }
+
+  /**
+   * @param {number} number
+   * @param {{label: string, act: () => void}} asked
+   */
+  #confirmation(number, { label, act }) {
+    const close = () => {
+      this.asked = null;
+      this.redraw(number);
+    };
+    const confirm = () => {
+      close();
+      act();
+    };
+    return h("div", {}, this.#later(number), h("div", { class: "actions" }, button(label, confirm, { class: "primary" }), button("Cancel", close)));
   }
 
   /**
@@ -122,7 +163,7 @@ export class ConversationView {
       state === "stopped" ? h("p", { class: "warning" }, "Stopped: the answer ends here, unfinished.") : null,
       state === "failed" ? h("p", { class: "warning", role: "alert" }, error) : null,
       recording.result ? h("p", { class: "dim" }, summaryOf(recording).join(" \u00b7 ")) : null,
-      this.#actions(number, variants, chosen),
+      this.asked?.turn === number ? this.#confirmation(number, this.asked) : this.#actions(number, variants, chosen),
     );
   }
 
