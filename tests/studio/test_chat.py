@@ -116,6 +116,30 @@ def test_another_answer_in_the_middle_says_first_what_will_go(
     expect(answer.get_by_text("3 of 3")).to_be_visible()
 
 
+def test_what_is_typed_in_an_earlier_message_stays(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    ask(page, "one")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edited = page.locator(".turn textarea")
+    edited.fill("eins")
+    service.events = [block("the beginning")]
+    page.get_by_label("Your message").last.fill("two")
+    page.locator("#send").click()
+    page.get_by_text("the beginning").wait_for()
+    expect(edited).to_have_value("eins")
+    edited.press("Enter")
+    page.locator("#alert", has_text="An answer is being written: stop it first.").wait_for()
+    expect(edited).to_have_value("eins")
+    page.locator("#stop").click()
+    page.get_by_text("Stopped: the answer ends here").wait_for()
+    expect(edited).to_have_value("eins")
+    service.events = [block("a whole one"), Finished(result())]
+    edited.press("Enter")
+    expect(edited).to_have_count(0)
+    finished(page, 2)
+    assert page.locator(".turn.user .said").all_inner_texts() == ["eins"]
+
+
 def test_stop_ends_the_request_and_keeps_what_is_there(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:
@@ -139,6 +163,9 @@ def test_thoughts_are_folded_and_calls_shown(open_page: OpenPage, service: FakeS
     expect(answer.get_by_text("a thought")).to_be_hidden()
     answer.get_by_text("Thoughts").click()
     expect(answer.get_by_text("a thought")).to_be_visible()
+    ask(page, "more")
+    expect(page.get_by_text("a thought").first).to_be_visible()
+    expect(page.get_by_text("a thought").last).to_be_hidden()
 
 
 FAILED = ("Failed to load resource",)

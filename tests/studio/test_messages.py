@@ -116,6 +116,23 @@ def test_tools_are_called_and_their_results_given(open_page: OpenPage, service: 
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_result_that_is_typed_stays_when_other_answers_are_looked_at(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    calls = (ToolCall("weather", '{"city": "Oslo"}'),)
+    service.events = [block("", "", calls), Finished(result(text="", tool_calls=calls))]
+    page = ready(open_page(fake_url))
+    ask(page, "weather?").get_by_role("button", name="Retry, other seed").click()
+    page.get_by_text("2 of 2").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    returned = page.get_by_label("Result of weather, call 1")
+    returned.fill("rain")
+    page.get_by_role("button", name="Earlier answer").click()
+    expect(returned).to_have_value("")
+    page.get_by_role("button", name="Later answer").click()
+    expect(returned).to_have_value("rain")
+
+
 def test_a_wrong_setting_leaves_the_conversation_as_it_was(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:
