@@ -51,6 +51,32 @@ def test_examples_stand_there_until_something_is_said(open_page: OpenPage, servi
         )
 
 
+def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(
+    open_page: OpenPage, service: FakeService
+) -> None:
+    card = ModelCard((Skill("sums", QUESTION, 1, 1, 1, 1, 1, 1, "", True),), wordings=(r".*",))
+    with running(service, card=card) as url:
+        page = ready(open_page(f"{url}/#set.seed=3"))
+        new = page.get_by_role("button", name="New conversation")
+        back = page.get_by_role("button", name="Back to the last conversation")
+        examples = page.get_by_role("region", name="Examples")
+        expect(new).to_be_hidden()
+        ask(page, "one")
+        new.click()
+        expect(page.locator(".turn")).to_have_count(0)
+        expect(examples).to_be_visible()
+        expect(page.get_by_label("Start from the last answer")).to_be_hidden()
+        back.click()
+        assert page.locator(".turn.user .said").all_inner_texts() == ["one"]
+        expect(examples).to_be_hidden()
+        new.click()
+        ask(page, "two")
+        assert [message["content"] for message in service.requests[-1].prompt] == ["two"]
+        assert service.requests[-1].options["seed"] == 3
+        expect(new).to_be_visible()
+        expect(back).to_be_hidden()
+
+
 def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     for text in ("one", "two"):

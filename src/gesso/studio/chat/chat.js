@@ -80,6 +80,14 @@ export class Chat {
     return chatBody({ model, messages, settings: { ...settings, ...startOf(start) } });
   }
 
+  /** Begins a new conversation; takes that back where nothing was said since. */
+  exchange() {
+    this.#guarded(() => {
+      this.conversation.exchange();
+      this.view.draw();
+    });
+  }
+
   stop() {
     this.abort?.abort();
   }
