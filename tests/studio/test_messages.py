@@ -67,6 +67,27 @@ def test_a_model_without_eyes_refuses_images_in_one_line(
     assert service.requests == []
 
 
+PASTE = """([kind, text]) => {
+    const clipboardData = new DataTransfer();
+    if (text) clipboardData.setData("text", text);
+    clipboardData.items.add(new File(["x"], "x.png", { type: kind }));
+    const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    return document.getElementById("prompt").dispatchEvent(paste);
+}"""
+
+
+def test_text_that_is_pasted_goes_before_its_picture(open_page: OpenPage, seeing_url: str, fake_url: str) -> None:
+    """As from a spreadsheet or a word processor, which copy both."""
+    page = ready(open_page(fake_url))
+    assert page.evaluate(PASTE, ["image/png", "a\tb\n1\t2"]), "the browser puts the text in"
+    expect(page.locator("#alert")).to_be_hidden()
+    page = ready(open_page(seeing_url))
+    assert page.evaluate(PASTE, ["image/png", "a\tb\n1\t2"])
+    for number, names in enumerate(("", "/home/me/x.png"), 1):  # a picture; a file of a file manager
+        assert not page.evaluate(PASTE, ["image/png", names])
+        expect(page.locator("#pictures img")).to_have_count(number)
+
+
 def test_a_follow_up_starts_from_the_last_answer(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     expect(page.get_by_label("Start from the last answer")).to_be_hidden()
