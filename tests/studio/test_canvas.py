@@ -185,6 +185,12 @@ def test_the_model_goes_on_with_what_is_held(open_page: OpenPage, mini_url: str)
     expect(page.locator(".figures")).to_contain_text("2 of", use_inner_text=True)
 
 
+def header_with(trace: str, request: Any) -> bytes:
+    """A trace with another request in its header."""
+    head, rest = trace.split("\n", 1)
+    return f"{json.dumps(json.loads(head) | {'request': request})}\n{rest}".encode()
+
+
 def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, tmp_path: Any) -> None:
     page = ready(open_page(mini_url))
     answer = ask(page, QUESTION)
@@ -212,6 +218,8 @@ def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, t
     for broken, told in (
         (b"{}", "this is no gesso trace"),
         (b"\x00", "line 1 of this file"),
+        (header_with(saved[0], {}), "line 1 of this trace is not whole"),
+        (header_with(saved[0], {"messages": "hi"}), "line 1 of this trace is not whole"),
         (saved[0].encode()[:-300], "line"),
     ):
         path.write_bytes(broken)
