@@ -259,6 +259,35 @@ def test_a_trace_and_an_answer_do_not_take_the_canvas_from_each_other(
     expect(heading).to_have_text("Canvas of trace.jsonl")
 
 
+def test_the_canvas_of_another_answer_stays_while_one_is_written(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    first, second = ([(id, piece, 0.01, True)] for id, piece in ((30, "a"), (31, "b")))
+    service.events = [canvas_of(first), block("a"), Finished(result())]
+    page = ready(open_page(fake_url))
+    ask(page, "x")
+    service.events = [canvas_of(second), block("b")]
+    page.get_by_label("Your message").fill("y")
+    page.get_by_label("Your message").press("Enter")
+    cell = page.locator("#cell-0")
+    expect(cell).to_have_text("b")
+    shown = page.get_by_role("button", name="Canvas")
+    shown.first.click()
+    expect(cell).to_have_text("a")
+    for event in (canvas_of(second, 2), block(" and the end")):
+        service.tickets[-1].send(event)
+    page.get_by_text("and the end").wait_for()
+    drawn(page)
+    expect(cell).to_have_text("a")
+    shown.last.click()
+    expect(cell).to_have_text("b")
+    shown.first.click()
+    service.tickets[-1].send(Finished(result()))
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    drawn(page)
+    expect(cell).to_have_text("a")
+
+
 def test_characters_of_several_tokens_stay_whole(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     family = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
     hebrew, japanese = " \u05e9\u05dc\u05d5\u05dd", "\u65e5\u672c"

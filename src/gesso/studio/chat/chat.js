@@ -38,7 +38,7 @@ export class Chat {
       stop: () => this.stop(),
       retry: (turn, sameSeed) => this.#retry(turn, sameSeed),
       edit: (turn, text) => this.#guarded(() => this.#answer(() => this.conversation.edit(turn, text))),
-      show: (variant) => page.show(variant.recording, variant.state === "running"),
+      show: (variant) => this.#show(variant.recording, variant.state === "running"),
       request: (variant) => page.request(variant.recording.body ?? {}),
       save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
       giveResults: (results) => this.#guarded(() => this.#answer(() => this.conversation.giveResults(results))),
@@ -46,6 +46,8 @@ export class Chat {
     });
     /** @type {AbortController | null} */
     this.abort = null;
+    /** The answer whose canvas was shown last. @type {Recording | null} */
+    this.shown = null;
   }
 
   get running() {
@@ -170,7 +172,24 @@ export class Chat {
     if (answer.role !== "assistant" || !answer.variants[chosen]) return;
     answer.chosen = chosen;
     this.view.redraw(turn);
-    this.page.show(answer.variants[chosen].recording, false);
+    this.#show(answer.variants[chosen].recording, false);
+  }
+
+  /**
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  #show(recording, running) {
+    this.shown = recording;
+    this.page.show(recording, running);
+  }
+
+  /**
+   * Shows what has come of an answer, unless the canvas of another one is looked at meanwhile.
+   * @param {Recording} recording
+   */
+  #follow(recording) {
+    if (this.shown === recording) this.page.show(recording, this.running);
   }
 
   /**
@@ -181,12 +200,12 @@ export class Chat {
     const recording = new Recording({ model: body.model, prompt: textOf(body.messages.at(-1)?.content), special: this.page.special(), body });
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
-    const drawCanvas = oncePerPicture(() => this.page.show(recording, this.running));
+    const drawCanvas = oncePerPicture(() => this.#follow(recording));
     const drawTurn = oncePerPicture(() => this.view.redraw(turn));
     try {
       this.page.busy(true);
       this.view.draw();
-      this.page.show(recording, true);
+      this.#show(recording, true);
       await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
       variant.state = "done";
       announce("the answer is there");
@@ -197,7 +216,7 @@ export class Chat {
       this.conversation.shrink(MOST_POSITIONS);
       this.page.busy(false);
       this.view.redraw(turn);
-      this.page.show(recording, false);
+      this.#follow(recording);
     }
   }
 

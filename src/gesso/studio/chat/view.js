@@ -197,7 +197,8 @@ export class ConversationView {
   #actions(number, variants, chosen) {
     const variant = variants[chosen];
     const { actions } = this;
-    if (variant.state === "running") return h("div", { class: "actions" }, button("Stop", actions.stop));
+    const show = button("Canvas", () => actions.show(variant));
+    if (variant.state === "running") return h("div", { class: "actions" }, button("Stop", actions.stop), show);
     const choose = (/** @type {number} */ to) => () => actions.choose(number, to);
     const others = variants.length > 1 && [
       button("\u2039", choose(chosen - 1), { class: "narrow", "aria-label": "Earlier answer", disabled: chosen === 0 }),
@@ -208,7 +209,7 @@ export class ConversationView {
       "div", { class: "actions" }, others || null,
       variant.recording.result && button("Retry, same seed", () => actions.retry(number, true)),
       button("Retry, other seed", () => actions.retry(number, false)),
-      button("Canvas", () => actions.show(variant)),
+      show,
       button("Request", () => actions.request(variant)),
       variant.recording.result && !variant.recording.forgotten && button("Save trace", () => actions.save(variant)),
     );
