@@ -142,6 +142,29 @@ def test_another_answer_in_the_middle_says_first_what_will_go(
     expect(answer.get_by_text("3 of 3")).to_be_visible()
 
 
+def test_stop_and_the_message_stay_in_view_below_a_growing_answer(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    stop = page.locator("#stop")
+    service.events = [block("long\n\n" * 60)]
+    page.get_by_label("Your message").fill("first")
+    page.get_by_label("Your message").press("Enter")
+    expect(page.get_by_text("long", exact=True)).to_have_count(60)
+    expect(stop).to_be_in_viewport(ratio=1)
+    service.tickets[-1].send(block("more\n\n" * 60))
+    expect(page.get_by_text("more", exact=True)).to_have_count(60)
+    expect(stop).to_be_in_viewport(ratio=1)
+    page.evaluate("scrollTo(0, 0)")  # to read from the beginning on
+    service.tickets[-1].send(block("most\n\n" * 60))
+    expect(page.get_by_text("most", exact=True)).to_have_count(60)
+    assert page.evaluate("scrollY") == 0
+    page.locator("#composer").scroll_into_view_if_needed()
+    service.tickets[-1].send(Finished(result()))
+    expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("Start from the last answer")).to_be_in_viewport(ratio=1)
+
+
 def test_what_is_typed_in_an_earlier_message_stays(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     ask(page, "one")

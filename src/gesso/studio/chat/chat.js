@@ -2,7 +2,8 @@
 import { chatBody } from "../api/body.js";
 import { ApiFailure, asFailure, encoded } from "../api/http.js";
 import { announce } from "../ui/announce.js";
-import { download, oncePerPicture } from "../ui/dom.js";
+import { byId, download, oncePerPicture } from "../ui/dom.js";
+import { following } from "../ui/follow.js";
 import { Recording } from "../run/recording.js";
 import { traceOf } from "../run/trace.js";
 import { Conversation, userMessage } from "./conversation.js";
@@ -201,10 +202,14 @@ export class Chat {
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
     const drawCanvas = oncePerPicture(() => this.#follow(recording));
-    const drawTurn = oncePerPicture(() => this.view.redraw(turn));
+    // Where the message is written stays in sight, and with it Stop, below an answer that grows.
+    const below = byId("composer");
+    const drawTurn = oncePerPicture(() => following(below, () => this.view.redraw(turn)));
     try {
-      this.page.busy(true);
-      this.view.draw();
+      following(below, () => {
+        this.page.busy(true);
+        this.view.draw();
+      });
       this.#show(recording, true);
       await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
       variant.state = "done";
@@ -214,8 +219,10 @@ export class Chat {
     } finally {
       this.abort = null;
       this.conversation.shrink(MOST_POSITIONS);
-      this.page.busy(false);
-      this.view.redraw(turn);
+      following(below, () => {
+        this.page.busy(false);
+        this.view.redraw(turn);
+      });
       this.#follow(recording);
     }
   }
