@@ -262,7 +262,7 @@ def test_a_trace_and_an_answer_do_not_take_the_canvas_from_each_other(
 def test_the_canvas_of_another_answer_stays_while_one_is_written(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:
-    first, second = ([(id, piece, 0.01, True)] for id, piece in ((30, "a"), (31, "b")))
+    first, second = ([(token, piece, 0.01, True)] for token, piece in ((30, "a"), (31, "b")))
     service.events = [canvas_of(first), block("a"), Finished(result())]
     page = ready(open_page(fake_url))
     ask(page, "x")

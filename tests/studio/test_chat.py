@@ -51,9 +51,7 @@ def test_examples_stand_there_until_something_is_said(open_page: OpenPage, servi
         )
 
 
-def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(
-    open_page: OpenPage, service: FakeService
-) -> None:
+def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(open_page: OpenPage, service: FakeService) -> None:
     card = ModelCard((Skill("sums", QUESTION, 1, 1, 1, 1, 1, 1, "", True),), wordings=(r".*",))
     with running(service, card=card) as url:
         page = ready(open_page(f"{url}/#set.seed=3"))
