@@ -185,6 +185,12 @@ def test_the_model_goes_on_with_what_is_held(open_page: OpenPage, mini_url: str)
     expect(page.locator(".figures")).to_contain_text("2 of", use_inner_text=True)
 
 
+def header_with(trace: str, request: Any) -> bytes:
+    """A trace with another request in its header."""
+    head, rest = trace.split("\n", 1)
+    return f"{json.dumps(json.loads(head) | {'request': request})}\n{rest}".encode()
+
+
 def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, tmp_path: Any) -> None:
     page = ready(open_page(mini_url))
     answer = ask(page, QUESTION)
@@ -212,6 +218,8 @@ def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, t
     for broken, told in (
         (b"{}", "this is no gesso trace"),
         (b"\x00", "line 1 of this file"),
+        (header_with(saved[0], {}), "line 1 of this trace is not whole"),
+        (header_with(saved[0], {"messages": "hi"}), "line 1 of this trace is not whole"),
         (saved[0].encode()[:-300], "line"),
     ):
         path.write_bytes(broken)
@@ -249,6 +257,35 @@ def test_a_trace_and_an_answer_do_not_take_the_canvas_from_each_other(
     page.get_by_text("Stopped: the answer ends here").wait_for()
     page.locator("#trace-file").set_input_files(path)
     expect(heading).to_have_text("Canvas of trace.jsonl")
+
+
+def test_the_canvas_of_another_answer_stays_while_one_is_written(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    first, second = ([(token, piece, 0.01, True)] for token, piece in ((30, "a"), (31, "b")))
+    service.events = [canvas_of(first), block("a"), Finished(result())]
+    page = ready(open_page(fake_url))
+    ask(page, "x")
+    service.events = [canvas_of(second), block("b")]
+    page.get_by_label("Your message").fill("y")
+    page.get_by_label("Your message").press("Enter")
+    cell = page.locator("#cell-0")
+    expect(cell).to_have_text("b")
+    shown = page.get_by_role("button", name="Canvas")
+    shown.first.click()
+    expect(cell).to_have_text("a")
+    for event in (canvas_of(second, 2), block(" and the end")):
+        service.tickets[-1].send(event)
+    page.get_by_text("and the end").wait_for()
+    drawn(page)
+    expect(cell).to_have_text("a")
+    shown.last.click()
+    expect(cell).to_have_text("b")
+    shown.first.click()
+    service.tickets[-1].send(Finished(result()))
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    drawn(page)
+    expect(cell).to_have_text("a")
 
 
 def test_characters_of_several_tokens_stay_whole(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

@@ -1,5 +1,6 @@
 """Conversations: several turns, stop, retry, edit, with the bundled model; and what is said when something fails."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,30 @@ def test_examples_stand_there_until_something_is_said(open_page: OpenPage, servi
         )
 
 
+def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(open_page: OpenPage, service: FakeService) -> None:
+    card = ModelCard((Skill("sums", QUESTION, 1, 1, 1, 1, 1, 1, "", True),), wordings=(r".*",))
+    with running(service, card=card) as url:
+        page = ready(open_page(f"{url}/#set.seed=3"))
+        new = page.get_by_role("button", name="New conversation")
+        back = page.get_by_role("button", name="Back to the last conversation")
+        examples = page.get_by_role("region", name="Examples")
+        expect(new).to_be_hidden()
+        ask(page, "one")
+        new.click()
+        expect(page.locator(".turn")).to_have_count(0)
+        expect(examples).to_be_visible()
+        expect(page.get_by_label("Start from the last answer")).to_be_hidden()
+        back.click()
+        assert page.locator(".turn.user .said").all_inner_texts() == ["one"]
+        expect(examples).to_be_hidden()
+        new.click()
+        ask(page, "two")
+        assert [message["content"] for message in service.requests[-1].prompt] == ["two"]
+        assert service.requests[-1].options["seed"] == 3
+        expect(new).to_be_visible()
+        expect(back).to_be_hidden()
+
+
 def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     for text in ("one", "two"):
@@ -79,6 +104,89 @@ def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService,
     assert page.locator(".turn.user .said").all_inner_texts() == ["uno"]
 
 
+def finished(page: Any, count: int) -> None:
+    """Waits until the conversation has so many turns, none of which is being written."""
+    expect(page.locator(".turn")).to_have_count(count)
+    page.locator('[data-state="running"]').wait_for(state="detached")
+
+
+def test_another_answer_in_the_middle_says_first_what_will_go(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    early = frame(1)
+    service.events = [replace(early, canvas_tokens=early.tokens), block("one"), Finished(result())]
+    page = ready(open_page(fake_url))
+    for text in ("a", "b", "c"):
+        ask(page, text)
+    told = page.get_by_text("2 later messages will go.")
+    answer = page.locator(".turn.assistant").nth(1)
+    answer.get_by_role("button", name="Retry, other seed").click()
+    expect(told).to_be_visible()
+    expect(answer.get_by_role("button", name="Retry")).to_be_focused()
+    answer.get_by_role("button", name="Cancel").click()
+    expect(told).to_be_hidden()
+    finished(page, 6)
+    assert len(service.requests) == 3
+
+    answer.get_by_role("button", name="Canvas").click()
+    page.locator("#cell-0").click()
+    page.get_by_role("button", name="Go on from step 1").click()
+    expect(told).to_be_visible()
+    finished(page, 6)
+    answer.get_by_role("button", name="Go on").click()
+    finished(page, 4)
+    expect(answer.get_by_text("2 of 2")).to_be_visible()
+    page.get_by_role("button", name="Retry, same seed").last.click()  # nothing comes after it
+    expect(answer.get_by_text("3 of 3")).to_be_visible()
+
+
+def test_stop_and_the_message_stay_in_view_below_a_growing_answer(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    stop = page.locator("#stop")
+    service.events = [block("long\n\n" * 60)]
+    page.get_by_label("Your message").fill("first")
+    page.get_by_label("Your message").press("Enter")
+    expect(page.get_by_text("long", exact=True)).to_have_count(60)
+    expect(stop).to_be_in_viewport(ratio=1)
+    service.tickets[-1].send(block("more\n\n" * 60))
+    expect(page.get_by_text("more", exact=True)).to_have_count(60)
+    expect(stop).to_be_in_viewport(ratio=1)
+    page.evaluate("scrollTo(0, 0)")  # to read from the beginning on
+    service.tickets[-1].send(block("most\n\n" * 60))
+    expect(page.get_by_text("most", exact=True)).to_have_count(60)
+    assert page.evaluate("scrollY") == 0
+    page.locator("#composer").scroll_into_view_if_needed()
+    service.tickets[-1].send(Finished(result()))
+    expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("Start from the last answer")).to_be_in_viewport(ratio=1)
+
+
+def test_what_is_typed_in_an_earlier_message_stays(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    ask(page, "one")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edited = page.locator(".turn textarea")
+    edited.fill("eins")
+    service.events = [block("the beginning")]
+    page.get_by_label("Your message").last.fill("two")
+    page.locator("#send").click()
+    page.get_by_text("the beginning").wait_for()
+    expect(edited).to_have_value("eins")
+    edited.press("Enter")
+    page.locator("#alert", has_text="An answer is being written: stop it first.").wait_for()
+    expect(edited).to_have_value("eins")
+    page.locator("#stop").click()
+    page.get_by_text("Stopped: the answer ends here").wait_for()
+    expect(edited).to_have_value("eins")
+    service.events = [block("a whole one"), Finished(result())]
+    edited.press("Enter")
+    expect(edited).to_have_count(0)
+    finished(page, 2)
+    assert page.locator(".turn.user .said").all_inner_texts() == ["eins"]
+
+
 def test_stop_ends_the_request_and_keeps_what_is_there(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:
@@ -102,6 +210,9 @@ def test_thoughts_are_folded_and_calls_shown(open_page: OpenPage, service: FakeS
     expect(answer.get_by_text("a thought")).to_be_hidden()
     answer.get_by_text("Thoughts").click()
     expect(answer.get_by_text("a thought")).to_be_visible()
+    ask(page, "more")
+    expect(page.get_by_text("a thought").first).to_be_visible()
+    expect(page.get_by_text("a thought").last).to_be_hidden()
 
 
 FAILED = ("Failed to load resource",)

@@ -67,6 +67,27 @@ def test_a_model_without_eyes_refuses_images_in_one_line(
     assert service.requests == []
 
 
+PASTE = """([kind, text]) => {
+    const clipboardData = new DataTransfer();
+    if (text) clipboardData.setData("text", text);
+    clipboardData.items.add(new File(["x"], "x.png", { type: kind }));
+    const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    return document.getElementById("prompt").dispatchEvent(paste);
+}"""
+
+
+def test_text_that_is_pasted_goes_before_its_picture(open_page: OpenPage, seeing_url: str, fake_url: str) -> None:
+    """As from a spreadsheet or a word processor, which copy both."""
+    page = ready(open_page(fake_url))
+    assert page.evaluate(PASTE, ["image/png", "a\tb\n1\t2"]), "the browser puts the text in"
+    expect(page.locator("#alert")).to_be_hidden()
+    page = ready(open_page(seeing_url))
+    assert page.evaluate(PASTE, ["image/png", "a\tb\n1\t2"])
+    for number, names in enumerate(("", "/home/me/x.png"), 1):  # a picture; a file of a file manager
+        assert not page.evaluate(PASTE, ["image/png", names])
+        expect(page.locator("#pictures img")).to_have_count(number)
+
+
 def test_a_follow_up_starts_from_the_last_answer(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     expect(page.get_by_label("Start from the last answer")).to_be_hidden()
@@ -114,6 +135,23 @@ def test_tools_are_called_and_their_results_given(open_page: OpenPage, service: 
     assert [(message["role"], message["content"]) for message in (first, second)] == [("tool", "rain"), ("tool", EVIL)]
     expect(page.get_by_role("button", name="Give the results")).to_have_count(0)
     assert page.evaluate("window.hacked") is None
+
+
+def test_a_result_that_is_typed_stays_when_other_answers_are_looked_at(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    calls = (ToolCall("weather", '{"city": "Oslo"}'),)
+    service.events = [block("", "", calls), Finished(result(text="", tool_calls=calls))]
+    page = ready(open_page(fake_url))
+    ask(page, "weather?").get_by_role("button", name="Retry, other seed").click()
+    page.get_by_text("2 of 2").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    returned = page.get_by_label("Result of weather, call 1")
+    returned.fill("rain")
+    page.get_by_role("button", name="Earlier answer").click()
+    expect(returned).to_have_value("")
+    page.get_by_role("button", name="Later answer").click()
+    expect(returned).to_have_value("rain")
 
 
 def test_a_wrong_setting_leaves_the_conversation_as_it_was(

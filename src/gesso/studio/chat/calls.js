@@ -28,13 +28,14 @@ export function toolsOf(text) {
  * The calls of an answer, with fields for what the tools return where that may be given.
  * @param {Call[]} calls
  * @param {((results: ToolResult[]) => void) | null} give
+ * @param {string[]} typed what stands in the fields, and is kept there when they are drawn anew
  */
-export function callsOf(calls, give) {
+export function callsOf(calls, give, typed) {
   const answered = calls.every((call) => call.id) ? give : null;
   /** @type {HTMLInputElement[]} */
   const fields = [];
   const shown = calls.map((call, number) => {
-    const field = h("input", { type: "text", autocomplete: "off", dir: "auto", "aria-label": `Result of ${call.name}, call ${number + 1}`, placeholder: "what the tool returns" });
+    const field = h("input", { type: "text", autocomplete: "off", dir: "auto", "aria-label": `Result of ${call.name}, call ${number + 1}`, placeholder: "what the tool returns", value: typed[number], oninput: () => { typed[number] = field.value; } });
     fields.push(field);
     return h("div", { class: "call" }, h("h3", { dir: "auto" }, `Call of ${call.name}`), codeBlock(indented(call.arguments), "json"), answered ? field : null);
   });

@@ -2,7 +2,8 @@
 import { chatBody } from "../api/body.js";
 import { ApiFailure, asFailure, encoded } from "../api/http.js";
 import { announce } from "../ui/announce.js";
-import { download, oncePerPicture } from "../ui/dom.js";
+import { byId, download, oncePerPicture } from "../ui/dom.js";
+import { following } from "../ui/follow.js";
 import { Recording } from "../run/recording.js";
 import { traceOf } from "../run/trace.js";
 import { Conversation, userMessage } from "./conversation.js";
@@ -38,7 +39,7 @@ export class Chat {
       stop: () => this.stop(),
       retry: (turn, sameSeed) => this.#retry(turn, sameSeed),
       edit: (turn, text) => this.#guarded(() => this.#answer(() => this.conversation.edit(turn, text))),
-      show: (variant) => page.show(variant.recording, variant.state === "running"),
+      show: (variant) => this.#show(variant.recording, variant.state === "running"),
       request: (variant) => page.request(variant.recording.body ?? {}),
       save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
       giveResults: (results) => this.#guarded(() => this.#answer(() => this.conversation.giveResults(results))),
@@ -46,6 +47,8 @@ export class Chat {
     });
     /** @type {AbortController | null} */
     this.abort = null;
+    /** The answer whose canvas was shown last. @type {Recording | null} */
+    this.shown = null;
   }
 
   get running() {
@@ -80,6 +83,14 @@ export class Chat {
     return chatBody({ model, messages, settings: { ...settings, ...startOf(start) } });
   }
 
+  /** Begins a new conversation; takes that back where nothing was said since. */
+  exchange() {
+    this.#guarded(() => {
+      this.conversation.exchange();
+      this.view.draw();
+    });
+  }
+
   stop() {
     this.abort?.abort();
   }
@@ -91,7 +102,21 @@ export class Chat {
    */
   goOn(recording, body) {
     const turn = this.conversation.turns.findIndex((part) => part.role === "assistant" && part.variants.some((variant) => variant.recording === recording));
-    this.#guarded(() => void this.#run(turn < 0 ? this.conversation.ask(recording.prompt) : turn, body));
+    if (turn < 0) this.#guarded(() => void this.#run(this.conversation.ask(recording.prompt), body));
+    else this.#again(turn, "Go on", () => void this.#run(turn, body));
+  }
+
+  /**
+   * Begins another answer, and asks before it where later messages would go.
+   * @param {number} turn
+   * @param {string} label of the button that begins it
+   * @param {() => void} act
+   */
+  #again(turn, label, act) {
+    this.#guarded(() => {
+      if (turn === this.conversation.turns.length - 1) act();
+      else this.view.confirm(turn, label, () => this.#guarded(act));
+    });
   }
 
   /**
@@ -131,7 +156,7 @@ export class Chat {
    * @param {boolean} sameSeed
    */
   #retry(turn, sameSeed) {
-    this.#guarded(() => {
+    this.#again(turn, "Retry", () => {
       const answer = this.conversation.turns[turn];
       const last = answer.role === "assistant" ? answer.variants[answer.chosen]?.recording.result : null;
       // The page's own seed is not another one.
@@ -148,7 +173,24 @@ export class Chat {
     if (answer.role !== "assistant" || !answer.variants[chosen]) return;
     answer.chosen = chosen;
     this.view.redraw(turn);
-    this.page.show(answer.variants[chosen].recording, false);
+    this.#show(answer.variants[chosen].recording, false);
+  }
+
+  /**
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  #show(recording, running) {
+    this.shown = recording;
+    this.page.show(recording, running);
+  }
+
+  /**
+   * Shows what has come of an answer, unless the canvas of another one is looked at meanwhile.
+   * @param {Recording} recording
+   */
+  #follow(recording) {
+    if (this.shown === recording) this.page.show(recording, this.running);
   }
 
   /**
@@ -159,12 +201,16 @@ export class Chat {
     const recording = new Recording({ model: body.model, prompt: textOf(body.messages.at(-1)?.content), special: this.page.special(), body });
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
-    const drawCanvas = oncePerPicture(() => this.page.show(recording, this.running));
-    const drawTurn = oncePerPicture(() => this.view.redraw(turn));
+    const drawCanvas = oncePerPicture(() => this.#follow(recording));
+    // Where the message is written stays in sight, and with it Stop, below an answer that grows.
+    const below = byId("composer");
+    const drawTurn = oncePerPicture(() => following(below, () => this.view.redraw(turn)));
     try {
-      this.page.busy(true);
-      this.view.draw();
-      this.page.show(recording, true);
+      following(below, () => {
+        this.page.busy(true);
+        this.view.draw();
+      });
+      this.#show(recording, true);
       await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
       variant.state = "done";
       announce("the answer is there");
@@ -173,9 +219,11 @@ export class Chat {
     } finally {
       this.abort = null;
       this.conversation.shrink(MOST_POSITIONS);
-      this.page.busy(false);
-      this.view.redraw(turn);
-      this.page.show(recording, false);
+      following(below, () => {
+        this.page.busy(false);
+        this.view.redraw(turn);
+      });
+      this.#follow(recording);
     }
   }
 

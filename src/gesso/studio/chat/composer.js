@@ -1,4 +1,5 @@
 // @ts-check
+import { announce } from "../ui/announce.js";
 import { byId } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { Pictures } from "./pictures.js";
@@ -32,6 +33,7 @@ export class Composer {
     });
     takeLongTexts(this.prompt);
     byId("stop").addEventListener("click", () => chat.stop());
+    byId("new").addEventListener("click", () => this.#exchange());
     byId("add-picture").addEventListener("click", () => this.pictures.choose());
     this.follow.addEventListener("change", () => { this.strength.disabled = !this.follow.checked; });
     this.strength.addEventListener("input", () => {
@@ -43,7 +45,29 @@ export class Composer {
   busy(running) {
     byId("stop").hidden = !running;
     byId("send").hidden = running;
-    byId("follow-place").hidden = running || !this.chat.conversation.lastText;
+    this.#offer(running);
+  }
+
+  /**
+   * Shows what can be done with the conversation as it is.
+   * @param {boolean} running
+   */
+  #offer(running) {
+    const { turns, aside, lastText } = this.chat.conversation;
+    byId("follow-place").hidden = running || !lastText;
+    byId("new").hidden = running || !(turns.length || aside.length);
+    byId("new").textContent = turns.length ? "New conversation" : "Back to the last conversation";
+  }
+
+  #exchange() {
+    this.chat.exchange();
+    this.#offer(false);
+    const { turns } = this.chat.conversation;
+    announce(turns.length ? "back in the last conversation" : "a new conversation: the last one is kept until something is said");
+    // Examples come with the choice of a model, where nothing has been said.
+    if (turns.length) byId("chat").querySelector(".examples").hidden = true;
+    else byId("model").dispatchEvent(new Event("change"));
+    this.prompt.focus();
   }
 
   /** What the canvases of the next answer start from. @returns {Start | null} */

@@ -17,6 +17,13 @@ export class Conversation {
   constructor() {
     /** @type {Turn[]} */
     this.turns = [];
+    /** Those of the conversation before, until something is said in this one. @type {Turn[]} */
+    this.aside = [];
+  }
+
+  /** Begins a new conversation, and lays this one aside; goes back to that one where nothing was said since. */
+  exchange() {
+    [this.turns, this.aside] = [this.aside, this.turns];
   }
 
   /**
@@ -27,6 +34,7 @@ export class Conversation {
    * @returns {number} of the answer's turn
    */
   ask(text, pictures = [], start = null) {
+    this.aside = [];
     this.turns.push({ role: "user", text, pictures });
     return this.#answer(start);
   }

@@ -66,7 +66,7 @@ export class Pictures {
    */
   #take(event, data) {
     const files = [...(data?.files ?? [])];
-    if (!files.length) return;
+    if (!files.length || (event.type === "paste" && textOf(data, files))) return;
     event.preventDefault();
     void this.add(files);
   }
@@ -81,6 +81,17 @@ export class Pictures {
       }, { "aria-label": `Take ${picture.name} away` }),
     )));
   }
+}
+
+/**
+ * The text that comes with files. A spreadsheet or a word processor copies a picture of it besides, which nobody means;
+ * a file manager copies the names of its files.
+ * @param {DataTransfer | null} data
+ * @param {File[]} files
+ */
+function textOf(data, files) {
+  const text = data?.getData("text").trim() ?? "";
+  return files.some(({ name }) => text.endsWith(name)) ? "" : text;
 }
 
 /**

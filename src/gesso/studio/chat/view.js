@@ -6,12 +6,13 @@ import { markdown } from "./markdown.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
 /** @typedef {import("./conversation.js").Variant} Variant */
+/** @typedef {import("../run/recording.js").Recording} Recording */
 /**
  * What a person may do with a turn.
  * @typedef {object} Actions
  * @property {() => void} stop
  * @property {(turn: number, sameSeed: boolean) => void} retry
- * @property {(turn: number, text: string) => void} edit
+ * @property {(turn: number, text: string) => boolean} edit whether it was taken
  * @property {(variant: Variant) => void} show its canvas
  * @property {(variant: Variant) => void} request shows it as curl and Python
  * @property {(variant: Variant) => void} save its trace
@@ -32,12 +33,20 @@ export class ConversationView {
     this.conversation = conversation;
     this.actions = actions;
     this.element = h("ol", { class: "turns", "aria-label": "Conversation" });
-    /** @type {number | null} */
-    this.editing = null;
+    /** Earlier messages that are being edited: their texts as they are typed, by turn. @type {Map<number, string>} */
+    this.drafts = new Map();
+    /** What is typed as the results of an answer's calls. @type {WeakMap<Recording, string[]>} */
+    this.typed = new WeakMap();
+    /** Answers whose thoughts are unfolded. @type {WeakSet<Recording>} */
+    this.unfolded = new WeakSet();
+    /** Another answer that is begun once it is confirmed that later messages go. @type {{turn: number, label: string, act: () => void} | null} */
+    this.asked = null;
   }
 
-  /** Draws all turns. */
+  /** Draws all turns, as for an answer that begins: what was asked about the ones before is past. */
   draw() {
+    this.asked = null;
+    for (const turn of this.drafts.keys()) if (turn >= this.conversation.turns.length) this.drafts.delete(turn);
     fill(this.element, this.conversation.turns.map((_, turn) => this.#turn(turn)));
   }
 
@@ -51,11 +60,25 @@ export class ConversationView {
     else this.draw();
   }
 
+  /**
+   * Says below an answer what would go with another one, and has that confirmed.
+   * @param {number} turn
+   * @param {string} label of the button that confirms it
+   * @param {() => void} act
+   */
+  confirm(turn, label, act) {
+    const before = this.asked;
+    this.asked = { turn, label, act };
+    if (before && before.turn !== turn) this.redraw(before.turn);
+    this.redraw(turn);
+    /** @type {HTMLElement | null} */ (this.element.children[turn].querySelector(".actions .primary"))?.focus();
+  }
+
   /** @param {number} number */
   #turn(number) {
     const turn = this.conversation.turns[number];
     if (turn.role === "tool") return resultsOf(turn.results);
-    if (turn.role === "user") return this.editing === number ? this.#editor(number, turn.text) : this.#said(number, turn.text, turn.pictures);
+    if (turn.role === "user") return this.drafts.has(number) ? this.#editor(number) : this.#said(number, turn.text, turn.pictures);
     return this.#answer(number, turn.variants, turn.chosen);
   }
 
@@ -66,7 +89,7 @@ export class ConversationView {
    */
   #said(number, text, pictures) {
     const edit = button("Edit", () => {
-      this.editing = number;
+      this.drafts.set(number, text);
       this.redraw(number);
       this.element.children[number].querySelector("textarea")?.focus();
     });
@@ -74,22 +97,18 @@ export class ConversationView {
     return h("li", { class: "turn user" }, h("h2", {}, "You"), pictures.map(({ name, url }) => h("img", { class: "picture", src: url, alt: name })), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
   }
 
-  /**
-   * @param {number} number
-   * @param {string} text
-   */
-  #editor(number, text) {
-    const later = this.conversation.turns.length - number - 2;
+  /** @param {number} number */
+  #editor(number) {
+    const later = this.#later(number + 1);
     const area = h("textarea", { rows: "3", "aria-label": "Your message", dir: "auto" });
-    area.value = text;
+    area.value = this.drafts.get(number) ?? "";
+    area.addEventListener("input", () => this.drafts.set(number, area.value));
     const close = () => {
-      this.editing = null;
+      this.drafts.delete(number);
       this.redraw(number);
     };
     const send = () => {
-      if (!area.value.trim()) return;
-      this.editing = null;
-      this.actions.edit(number, area.value);
+      if (area.value.trim() && this.actions.edit(number, area.value)) close();
     };
     area.addEventListener("keydown", (event) => {
       if (event.key === "Escape") close();
@@ -98,8 +117,52 @@ export class ConversationView {
         send();
       }
     });
-    const note = later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
-    return h("li", { class: "turn user" }, h("h2", {}, "You"), area, note, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+    return h("li", { class: "turn user" }, h("h2", {}, "You"), area, later, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+  }
+
+  /** @param {Recording} recording */
+  #thoughts(recording) {
+    const keep = () => {
+      if (thoughts.open) this.unfolded.add(recording);
+      else this.unfolded.delete(recording);
+    };
+    const thoughts = h(
+      "details", { class: "reasoning", open: this.unfolded.has(recording), ontoggle: keep },
+      h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning),
+    );
+    return thoughts;
+  }
+
+  /** @param {Recording} recording */
+  #typed(recording) {
+    const typed = this.typed.get(recording) ?? [];
+    this.typed.set(recording, typed);
+    return typed;
+  }
+
+  /**
+   * What goes with another answer; nothing where it is the last one.
+   * @param {number} answer
+   */
+  #later(answer) {
+    const later = this.conversation.turns.length - answer - 1;
+    return later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
+  }
+
+  /**
+   * @param {number} number
+   * @param {{label: string, act: () => void}} asked
+   */
+  #confirmation(number, { label, act }) {
+    const close = () => {
+      this.asked = null;
+      this.redraw(number);
+    };
+    const confirm = () => {
+      close();
+      act();
+    };
+    return h("div", {}, this.#later(number), h("div", { class: "actions" }, button(label, confirm, { class: "primary" }), button("Cancel", close)));
   }
 
   /**
@@ -115,14 +178,14 @@ export class ConversationView {
     return h(
       "li", { class: "turn assistant", "data-state": state },
       h("h2", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
-      recording.reasoning ? h("details", { class: "reasoning" }, h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning)) : null,
+      recording.reasoning ? this.#thoughts(recording) : null,
       h("div", { class: "answer" }, markdown(recording.text)),
-      callsOf(recording.result?.calls ?? [], number === this.conversation.turns.length - 1 && state === "done" ? this.actions.giveResults : null),
+      callsOf(recording.result?.calls ?? [], number === this.conversation.turns.length - 1 && state === "done" ? this.actions.giveResults : null, this.#typed(recording)),
       (recording.result?.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
       state === "stopped" ? h("p", { class: "warning" }, "Stopped: the answer ends here, unfinished.") : null,
       state === "failed" ? h("p", { class: "warning", role: "alert" }, error) : null,
       recording.result ? h("p", { class: "dim" }, summaryOf(recording).join(" \u00b7 ")) : null,
-      this.#actions(number, variants, chosen),
+      this.asked?.turn === number ? this.#confirmation(number, this.asked) : this.#actions(number, variants, chosen),
     );
   }
 
@@ -134,7 +197,8 @@ export class ConversationView {
   #actions(number, variants, chosen) {
     const variant = variants[chosen];
     const { actions } = this;
-    if (variant.state === "running") return h("div", { class: "actions" }, button("Stop", actions.stop));
+    const show = button("Canvas", () => actions.show(variant));
+    if (variant.state === "running") return h("div", { class: "actions" }, button("Stop", actions.stop), show);
     const choose = (/** @type {number} */ to) => () => actions.choose(number, to);
     const others = variants.length > 1 && [
       button("\u2039", choose(chosen - 1), { class: "narrow", "aria-label": "Earlier answer", disabled: chosen === 0 }),
@@ -145,7 +209,7 @@ export class ConversationView {
       "div", { class: "actions" }, others || null,
       variant.recording.result && button("Retry, same seed", () => actions.retry(number, true)),
       button("Retry, other seed", () => actions.retry(number, false)),
-      button("Canvas", () => actions.show(variant)),
+      show,
       button("Request", () => actions.request(variant)),
       variant.recording.result && !variant.recording.forgotten && button("Save trace", () => actions.save(variant)),
     );

@@ -60,5 +60,6 @@ export class SingleRun {
  * @param {string | {type: string, text?: string}[] | undefined} content
  */
 export function textOf(content) {
-  return typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("");
+  if (typeof content === "string") return content;
+  return Array.isArray(content) ? content.map((part) => part?.text ?? "").join("") : "";
 }

@@ -67,6 +67,8 @@ export function recordingOf(text, cut = false) {
   const rows = text.replace(/\n$/, "").split("\n").map(parsed);
   const [header, ...events] = rows;
   if (header.gesso_trace !== VERSION || !Array.isArray(header.special)) throw new Error("this is no gesso trace of version 1");
+  // A request is only gone on with, which a trace that may be cut is not for.
+  if (!cut && header.request && !Array.isArray(header.request.messages)) throw notWhole(1);
   const body = header.request && typeof header.request === "object" ? header.request : null;
   const recording = new Recording({ model: String(header.model ?? ""), prompt: String(header.prompt ?? ""), special: header.special, body });
   events.forEach((event, number) => take(recording, event, number + 2));
@@ -94,7 +96,7 @@ function parsed(line, number) {
  */
 function take(recording, row, number) {
   const { seconds, event, ...rest } = row;
-  const bad = new Error(`line ${number} of this trace is not whole`);
+  const bad = notWhole(number);
   if (typeof seconds !== "number") throw bad;
   if (event === "draft") {
     if (!isFrame(rest)) throw bad;
@@ -107,6 +109,11 @@ function take(recording, row, number) {
     const result = rest.result;
     recording.result = { ...result, calls: result.tool_calls ?? [], warnings: result.warnings ?? [], report: result };
   } else throw bad;
+}
+
+/** @param {number} line */
+function notWhole(line) {
+  return new Error(`line ${line} of this trace is not whole`);
 }
 
 /** @param {Record<string, any>} row */
