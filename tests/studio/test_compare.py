@@ -81,6 +81,13 @@ def test_a_comparison_can_be_stopped(open_page: OpenPage, service: FakeService, 
     assert service.tickets[0].cancelled.wait(30)
     assert len(service.requests) == 1
     expect(view.get_by_role("region", name="Differences")).to_have_count(0)
+    left = view.get_by_role("group", name="Left")
+    expect(left.get_by_text("Stopped: the answer ends here, unfinished.")).to_be_visible()
+    expect(view.get_by_role("group", name="Right").locator(".warning")).to_be_hidden()
+    service.events = [block("whole"), Finished(result())]
+    view.get_by_role("button", name="Compare").click()
+    view.get_by_role("region", name="Differences").wait_for()
+    expect(left.locator(".warning")).to_be_hidden()
 
 
 def test_where_two_answers_part(open_page: OpenPage, fake_url: str) -> None:

@@ -87,3 +87,29 @@ def test_a_server_that_cannot_judge_says_so(open_page: OpenPage, fake_url: str) 
     page.unroute("**/v1/explain")
     page.get_by_label("Answer, or any text").fill("2")
     verdict(page, "constraint", "Can be used", "good")
+
+
+def test_a_stopped_answer_is_not_called_valid(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    service.events = [block('{"price": 36}')]
+    page = structure(open_page(fake_url))
+    page.get_by_label("Constraint", exact=True).fill(json.dumps(SCHEMA))
+    page.get_by_role("button", name="Ask").click()
+    text = page.get_by_label("Answer, or any text")
+    expect(text).to_have_value('{"price": 36}')
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped: the answer ends here, unfinished.").wait_for()
+    verdict(page, "constraint", "Can be used", "good")
+    verdict(page, "text", "", "unknown")
+    text.fill('{"price": 37}')  # a person's text is whole
+    verdict(page, "text", "Valid.", "good")
+    expect(page.get_by_text("Stopped:")).to_be_hidden()
+
+
+def test_a_request_that_fails_leaves_the_text_that_was_to_be_judged(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url, expected=("Failed to load resource",)))
+    text = page.get_by_label("Answer, or any text")
+    text.fill("typed for an hour")
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(status=503, body="{}"))
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#alert", has_text="the server answered 503").wait_for()
+    expect(text).to_have_value("typed for an hour")

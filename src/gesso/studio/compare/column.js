@@ -20,12 +20,13 @@ export class Column {
     this.panel = new CanvasPanel(null, { prefix: `${prefix}-cell`, compact: prefix });
     this.answer = h("div", { class: "answer" });
     this.summary = h("p", { class: "dim" });
+    this.ending = h("p", { class: "warning", hidden: true });
     this.note = h("p", { class: "dim", hidden: true }, "Token by token there is no canvas: each token is written once, from left to right.");
     this.settings = h("details", {}, h("summary", {}, "Settings of this side"), h("p", { class: "dim" }, "They go before the settings of the page."), this.form.element);
     this.element = h(
       "div", { class: "column", role: "group", "aria-label": name },
       h("h2", {}, name), h("div", { class: "row" }, h("label", { for: `${prefix}-model` }, "Model"), this.model), this.settings,
-      this.note, this.panel.element, this.answer, this.summary,
+      this.note, this.panel.element, this.answer, this.ending, this.summary,
     );
   }
 
@@ -43,8 +44,19 @@ export class Column {
     this.summary.textContent = recording.result ? summaryOf(recording).join(" \u00b7 ") : "";
   }
 
+  /**
+   * Says that its answer has no end, where one was begun.
+   * @param {string} message
+   */
+  unfinished(message) {
+    if (!this.recording || this.recording.result) return;
+    this.ending.hidden = false;
+    this.ending.textContent = message;
+  }
+
   clear() {
     this.recording = null;
+    this.ending.hidden = true;
     fill(this.answer);
     this.summary.textContent = "";
     this.note.hidden = true;

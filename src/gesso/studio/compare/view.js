@@ -3,7 +3,7 @@ import { chatBody } from "../api/body.js";
 import { ApiFailure } from "../api/http.js";
 import { differences } from "../edit/diff.js";
 import { byStep } from "../run/figures.js";
-import { SingleRun } from "../run/single.js";
+import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { chart } from "../ui/chart.js";
 import { button, fill, h } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
@@ -79,12 +79,19 @@ export class CompareView {
         show: (/** @type {Recording} */ recording, /** @type {boolean} */ running) => column.show(recording, running),
       }));
       if (await this.single.all(requests)) this.#tell();
+      else this.#unfinished(STOPPED);
     } catch (error) {
+      this.#unfinished(CUT_OFF);
       if (!(error instanceof ApiFailure)) throw error;
       this.page.failed(error, () => void this.#compare());
     } finally {
       this.#busy(false);
     }
+  }
+
+  /** @param {string} message */
+  #unfinished(message) {
+    for (const column of this.columns) column.unfinished(message);
   }
 
   /** The requests of both sides: their own settings before the page's, and one seed. */

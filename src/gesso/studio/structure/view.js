@@ -2,7 +2,7 @@
 import { chatBody } from "../api/body.js";
 import { ApiFailure } from "../api/http.js";
 import { CanvasPanel } from "../canvas/panel.js";
-import { SingleRun } from "../run/single.js";
+import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { button, fill, h } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { KINDS, outputsOf } from "./constraint.js";
@@ -10,6 +10,7 @@ import { tree } from "./tree.js";
 import { Verdicts } from "./verdict.js";
 
 /** @typedef {import("./constraint.js").Kind} Kind */
+/** @typedef {import("../run/recording.js").Recording} Recording */
 /**
  * @typedef {object} Page
  * @property {import("../api/http.js").Api} api
@@ -34,8 +35,11 @@ export class StructureView {
     this.constraintVerdict = h("p", { class: "verdict", id: "constraint-verdict", role: "status" });
     this.message = h("textarea", { id: "structure-message", rows: "3", dir: "auto" });
     this.message.value = "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON.";
-    this.text = h("textarea", { id: "structure-text", rows: "4", dir: "auto", spellcheck: "false", class: "code-text", "aria-describedby": "text-verdict", oninput: () => this.judge() });
+    this.text = h("textarea", { id: "structure-text", rows: "4", dir: "auto", spellcheck: "false", class: "code-text", "aria-describedby": "text-verdict", oninput: () => this.#typed() });
     this.textVerdict = h("p", { class: "verdict", id: "text-verdict", role: "status" });
+    /** Whether the text is whole: a person's, or an answer that came to its end. */
+    this.whole = true;
+    this.ending = h("p", { class: "warning", hidden: true });
     this.tree = h("div", {});
     this.send = button("Ask", () => void this.#ask(), { class: "primary" });
     this.stop = button("Stop", () => this.single.stop(), { hidden: true });
@@ -51,7 +55,7 @@ export class StructureView {
       ),
       h(
         "div", { class: "column" },
-        h("label", { for: "structure-text" }, "Answer, or any text to be judged"), this.text, this.textVerdict, this.tree,
+        h("label", { for: "structure-text" }, "Answer, or any text to be judged"), this.text, this.ending, this.textVerdict, this.tree,
         h("h2", {}, "Canvas"), this.panel.element,
       ),
     );
@@ -72,6 +76,13 @@ export class StructureView {
     this.judge();
   }
 
+  /** What a person types is whole, whatever it was before. */
+  #typed() {
+    this.whole = true;
+    this.ending.hidden = true;
+    this.judge();
+  }
+
   /** Judges what stands in the fields, once nobody types any more. */
   judge() {
     const text = this.text.value;
@@ -80,7 +91,7 @@ export class StructureView {
     if (!this.open) return;
     this.#mark("unknown", "");
     try {
-      this.verdicts.ask(outputsOf(/** @type {Kind} */ (this.kind.value), this.constraint.value), text);
+      this.verdicts.ask(outputsOf(/** @type {Kind} */ (this.kind.value), this.constraint.value), this.whole ? text : "");
     } catch (error) {
       verdict(this.constraintVerdict, "bad", /** @type {Error} */ (error).message);
     }
@@ -144,19 +155,41 @@ export class StructureView {
     this.stop.hidden = false;
     this.send.hidden = true;
     try {
-      await this.single.all([{ body, special: this.page.special(), show: (recording, running) => {
-        this.panel.update(recording, running);
-        if (this.text.value === recording.text) return;
-        this.text.value = recording.text;
-        this.judge();
-      } }]);
+      const show = (/** @type {Recording} */ recording, /** @type {boolean} */ running) => this.#show(recording, running);
+      if (!(await this.single.all([{ body, special: this.page.special(), show }]))) this.#unfinished(STOPPED);
     } catch (error) {
+      this.#unfinished(CUT_OFF);
       if (!(error instanceof ApiFailure)) throw error;
       this.page.failed(error, () => void this.#ask());
     } finally {
       this.stop.hidden = true;
       this.send.hidden = false;
     }
+  }
+
+  /**
+   * Shows what has come of an answer. The text that was to be judged stays until there is something in its place.
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  #show(recording, running) {
+    this.panel.update(recording, running);
+    const whole = recording.result !== null;
+    if (!recording.blocks.length && !whole) return;
+    if (this.text.value === recording.text && this.whole === whole) return;
+    this.text.value = recording.text;
+    this.whole = whole;
+    this.ending.hidden = true;
+    this.judge();
+  }
+
+  /**
+   * Says that the answer has no end, where some of it is there.
+   * @param {string} message
+   */
+  #unfinished(message) {
+    this.ending.hidden = this.whole;
+    this.ending.textContent = message;
   }
 
   /** @param {() => void} act */
