@@ -96,12 +96,19 @@ def test_a_preset_sets_and_unsets(open_page: OpenPage, service: FakeService, fak
     page = ready(open_page(fake_url))
     settings(page)
     page.get_by_label("seed").fill("5")
-    page.get_by_label("Preset").select_option("Token by token")
-    ask(page, "x")
-    assert service.requests[-1].options == {"mode": "ar"}
+    page.get_by_label("top p").fill("0.5")
+    typed = {"seed": 5, "top_p": 0.5}
+    for preset, options in (
+        ("Token by token", {"mode": "ar"}),
+        ("Likeliest tokens", {"temperature": 0}),
+        ("The model's own", {}),
+    ):
+        page.get_by_label("Preset").select_option(preset)
+        ask(page, "x")
+        assert service.requests[-1].options == {**typed, **options}, preset
+    page.get_by_label("temperature", exact=True).fill("0.5")
     page.get_by_label("Preset").select_option("The model's own")
-    ask(page, "x")
-    assert service.requests[-1].options == {}
+    expect(page.get_by_label("temperature", exact=True)).to_have_value("")
 
 
 def test_a_link_holds_prompt_and_settings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

@@ -113,3 +113,17 @@ def test_a_request_that_fails_leaves_the_text_that_was_to_be_judged(open_page: O
     page.get_by_role("button", name="Ask").click()
     page.locator("#alert", has_text="the server answered 503").wait_for()
     expect(text).to_have_value("typed for an hour")
+
+
+def test_each_kind_keeps_the_constraint_that_was_typed(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url))
+    constraint, kind = page.get_by_label("Constraint", exact=True), page.get_by_label("The answer is held to a")
+    typed = json.dumps(SCHEMA)
+    constraint.fill(typed)
+    kind.select_option("choice")
+    expect(constraint).to_have_value("yes\nno\nperhaps")
+    constraint.fill("")
+    kind.select_option("json")
+    expect(constraint).to_have_value(typed)
+    kind.select_option("choice")
+    expect(constraint).to_have_value("")

@@ -29,9 +29,9 @@ export class StructureView {
     this.single = new SingleRun(page.api);
     this.verdicts = new Verdicts(page.api, (told) => this.#tell(told), (failure) => this.#mark("unknown", failure.message));
     this.panel = new CanvasPanel(null, { prefix: "structure-cell" });
-    this.kind = h("select", { id: "constraint-kind", onchange: () => this.#example() }, Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name)));
+    this.kind = h("select", { id: "constraint-kind", onchange: () => this.#choose() }, Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name)));
     this.help = h("p", { class: "dim", id: "constraint-help" });
-    this.constraint = h("textarea", { id: "constraint", rows: "10", spellcheck: "false", class: "code-text", "aria-describedby": "constraint-help constraint-verdict", oninput: () => this.judge() });
+    this.constraint = h("textarea", { id: "constraint", rows: "10", spellcheck: "false", class: "code-text", "aria-describedby": "constraint-help constraint-verdict", oninput: () => this.#keep() });
     this.constraintVerdict = h("p", { class: "verdict", id: "constraint-verdict", role: "status" });
     this.message = h("textarea", { id: "structure-message", rows: "3", dir: "auto" });
     this.message.value = "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON.";
@@ -60,7 +60,9 @@ export class StructureView {
       ),
     );
     this.open = false;
-    this.#example();
+    /** What was typed for each kind. @type {Partial<Record<Kind, string>>} */
+    this.typed = {};
+    this.#choose();
   }
 
   /** @param {boolean} open whether the view is looked at: nothing is judged before */
@@ -69,10 +71,16 @@ export class StructureView {
     if (open) this.judge();
   }
 
-  #example() {
-    const { help, example } = KINDS[/** @type {Kind} */ (this.kind.value)];
-    this.help.textContent = help;
-    this.constraint.value = example;
+  /** Shows what was typed for the chosen kind, or its example where nothing was. */
+  #choose() {
+    const kind = /** @type {Kind} */ (this.kind.value);
+    this.help.textContent = KINDS[kind].help;
+    this.constraint.value = this.typed[kind] ?? KINDS[kind].example;
+    this.judge();
+  }
+
+  #keep() {
+    this.typed[/** @type {Kind} */ (this.kind.value)] = this.constraint.value;
     this.judge();
   }
 
