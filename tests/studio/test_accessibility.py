@@ -114,6 +114,53 @@ def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: 
     assert page.evaluate(colour) == dark
 
 
+CONTROLS = {"button", "checkbox", "combobox", "listbox", "slider", "textbox"}
+
+
+def names_of_controls(page: Any) -> list[tuple[str, str]]:
+    """Role and name of every control, as the browser itself tells them to a screen reader."""
+    nodes = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    told = [(node["role"]["value"].lower(), node["name"]["value"]) for node in nodes if "name" in node]
+    return [
+        ("combobox" if "combobox" in role else role, name)
+        for role, name in told
+        if role in CONTROLS | {"comboboxselect"}
+    ]
+
+
+def test_every_control_has_a_name_on_a_narrow_page(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = full(open_page(fake_url, viewport={"width": 360, "height": 900}), service)
+    for prepare in VIEWS:
+        prepare(page)
+        controls = names_of_controls(page)
+        assert [role for role, name in controls if not name] == []
+        assert {("combobox", "Model"), ("combobox", "Theme")} <= set(controls)
+
+
+def test_forced_colours_leave_what_the_canvas_says(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    tokens = [(30, "a", 0.01, True), (31, "b", 0.1, False), (32, "c", 0.9, False), (33, "d", 2.0, False)]
+    service.events = [canvas_of(tokens), block("abcd"), Finished(result())]
+    page = ready(open_page(fake_url, forced_colors="active"))
+    ask(page, "x")
+    style = "(part, name) => getComputedStyle(part)[name]"
+    ground = page.evaluate("""() => {
+        const part = document.body.appendChild(document.createElement("p"));
+        part.style.color = "Canvas";
+        return getComputedStyle(part).color;
+    }""")
+    cells = [page.locator(f"#cell-{number}") for number in range(4)]
+    unlined = [cell.evaluate(style, "borderBottomColor") == ground for cell in cells]
+    assert unlined == [False, True, True, True]
+    assert all(cell.evaluate(style, "borderTopColor") == ground for cell in cells)
+    assert len({cell.evaluate(style, "textDecoration") for cell in cells}) == 4
+    lined = page.locator("nav button").evaluate_all(
+        "(buttons, ground) => buttons.filter((one) => getComputedStyle(one).borderBottomColor !== ground)"
+        ".map((one) => one.textContent)",
+        ground,
+    )
+    assert lined == ["Chat"]
+
+
 @pytest.mark.skipif(not AXE.is_file(), reason="GESSO_AXE names no axe.min.js; make studio-test fetches it")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(open_page: OpenPage, service: FakeService, fake_url: str, scheme: str) -> None:
