@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -191,3 +192,42 @@ def test_the_request_runs_as_python_and_as_curl(open_page: OpenPage, service: Fa
     first, *others = service.requests
     for other in others:
         assert (other.prompt, other.options) == (first.prompt, first.options)
+
+
+@contextlib.contextmanager
+def restarted_with(page: Any, name: str) -> Iterator[None]:
+    """The page's server as if it had been started anew with another model."""
+    gone = {"message": "There is no model mini.", "code": "model_not_found", "param": "model"}
+
+    def answer(route: Any) -> None:
+        if route.request.post_data_json["model"] == name:
+            route.fulfill(status=503, json={"error": {"message": f"{name} was asked"}})
+        else:
+            route.fulfill(status=404, json={"error": gone})
+
+    page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"id": name, "special_token_ids": []}]}))
+    page.route("**/v1/chat/completions", answer)
+    yield
+    page.unroute_all()
+
+
+def test_a_server_that_has_another_model_now_is_asked_what_it_has(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=("Failed to load resource",)))
+    alert = page.locator("#alert")
+    with restarted_with(page, "other"):
+        ask(page, "x")
+        expect(alert).to_contain_text("There is no model mini. Chosen now: other.")
+        expect(page.get_by_label("Model")).to_have_value("other")
+        ask(page, "y")
+        expect(alert).to_contain_text("other was asked")
+
+
+def test_after_a_cut_connection_the_models_are_asked_for_again(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=("Failed to load resource",)))
+    page.get_by_role("button", name="Structure").click()
+    page.route("**/v1/chat/completions", lambda route: route.abort())
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#alert", has_text="was cut").wait_for()
+    with restarted_with(page, "other"):
+        page.get_by_role("button", name="Try again").click()
+        page.locator("#alert", has_text="other was asked").wait_for()

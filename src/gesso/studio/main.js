@@ -117,7 +117,14 @@ async function failed(failure, again) {
     return;
   }
   if (failure.param && form.refuse(failure.param, failure.message)) byId("settings").open = true;
-  const retry = failure.status === 0 || failure.status >= 429 ? { label: "Try again", act: again } : undefined;
+  if (failure.code === "model_not_found") {
+    // The server was started anew with other models: with those that it has now, the next request can be answered.
+    await learn().catch(() => {});
+    alertUser(`${failure.message} Chosen now: ${model.value}.`);
+    return;
+  }
+  const act = failure.status === 0 ? () => void learn().catch(() => {}).then(again) : again;
+  const retry = failure.status === 0 || failure.status >= 429 ? { label: "Try again", act } : undefined;
   alertUser(failure.message, retry);
 }
 
@@ -135,22 +142,27 @@ async function useKey(reason) {
 }
 
 /** Asks the server what it has. What is chosen by then stays; what the link holds is for the first time. */
+async function learn() {
+  const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
+  models = list.data;
+  refusal = null;
+  props = told;
+  api.maxBody = told.max_body_bytes ?? api.maxBody;
+  options = table.data;
+  const first = form.fields.size === 0;
+  const chosen = first ? shared.model : model.value;
+  form.build(options);
+  compare?.build(models, options);
+  fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
+  if (models.some((card) => card.id === chosen)) model.value = chosen;
+  if (first) form.restore(shared.settings);
+  showExamples();
+}
+
+/** Asks the server what it has, and tells how that went. */
 async function load() {
   try {
-    const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
-    models = list.data;
-    refusal = null;
-    props = told;
-    api.maxBody = told.max_body_bytes ?? api.maxBody;
-    options = table.data;
-    const first = form.fields.size === 0;
-    const chosen = first ? shared.model : model.value;
-    form.build(options);
-    compare?.build(models, options);
-    fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
-    if (models.some((card) => card.id === chosen)) model.value = chosen;
-    if (first) form.restore(shared.settings);
-    showExamples();
+    await learn();
     clearAlert();
     announce("ready");
     document.body.dataset.ready = "";
