@@ -90,7 +90,7 @@ const chat = new Chat({
   busy: (running) => {
     composer.busy(running);
     examples.element.hidden = true;
-    if (running) clearAlert();
+    if (running) begin();
   },
 });
 
@@ -100,6 +100,12 @@ const examples = new Examples((text) => {
   composer.prompt.value = text;
   composer.prompt.focus();
 });
+
+/** Takes away what was said of an earlier request. */
+function begin() {
+  clearAlert();
+  form.recheck();
+}
 
 /** Shows examples of the chosen model where nothing has been said yet. */
 function showExamples() {
@@ -238,7 +244,7 @@ const view = {
   api, choices, special,
   failed: (/** @type {any} */ error, /** @type {() => void} */ again) =>
     void failed(asFailure(error), again),
-  begin: clearAlert,
+  begin,
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };
 byId("view-edit").append(new Editor(view).element);

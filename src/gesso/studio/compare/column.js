@@ -1,4 +1,5 @@
 // @ts-check
+import { ApiFailure } from "../api/http.js";
 import { CanvasPanel } from "../canvas/panel.js";
 import { markdown } from "../chat/markdown.js";
 import { summaryOf } from "../run/figures.js";
@@ -42,6 +43,35 @@ export class Column {
     this.panel.update(recording, running);
     fill(this.answer, markdown(recording.text));
     this.summary.textContent = recording.result ? summaryOf(recording).join(" \u00b7 ") : "";
+  }
+
+  /**
+   * What is set on this side.
+   * @throws {Error} a field is wrong: it gets the focus, and the error tells the side
+   */
+  values() {
+    try {
+      return this.form.values();
+    } catch (error) {
+      this.settings.open = true; // a field gets no focus in what is closed
+      /** @type {HTMLElement | null} */ (this.settings.querySelector("[data-wrong]"))?.focus();
+      throw new Error(`${this.name}: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+
+  /**
+   * Marks what the server refused where it was set, and tells the side.
+   * @param {ApiFailure} failure
+   * @param {Record<string, any>} ofPage settings of the page, which count where this side has none
+   * @returns {ApiFailure} what is left to be told
+   */
+  refused(failure, ofPage) {
+    const { status, code, param } = failure;
+    const message = `${this.name}: ${failure.message}`;
+    const set = param !== null && (param in this.form.texts() || !(param in ofPage));
+    if (!set || !this.form.refuse(param, failure.message)) return new ApiFailure(message, { status, code, param });
+    this.settings.open = true;
+    return new ApiFailure(message, { status, code });
   }
 
   /**

@@ -100,6 +100,11 @@ export class SettingsForm {
     return true;
   }
 
+  /** Takes away what a server said of fields in an earlier request; what is plainly wrong stays marked. */
+  recheck() {
+    for (const path of this.fields.keys()) this.#check(path);
+  }
+
   /**
    * What is set, by the paths of fields.
    * @returns {Record<string, any>}
