@@ -79,6 +79,7 @@ def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeServ
     page = ready(open_page(fake_url))
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
     page.keyboard.type("hello")
     page.keyboard.press("Enter")
     page.locator('.turn.assistant[data-state="done"]').wait_for()
@@ -102,6 +103,18 @@ def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeServ
     page.keyboard.press("Enter")
     page.get_by_text("2 of 2").wait_for()
     assert service.requests[-1].options["canvas"] == [None, 31]
+
+
+def test_the_skip_link_leads_into_every_view_and_leaves_the_address(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#prompt=theirs"))
+    for view in ("Chat", "Structure"):
+        page.get_by_role("button", name=view, exact=True).click()
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.tagName") == "MAIN"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('main') !== null")
+        assert page.evaluate("location.hash") == "#prompt=theirs"
 
 
 def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: str) -> None:

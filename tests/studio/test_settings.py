@@ -147,6 +147,19 @@ def test_a_link_that_is_opened_in_the_same_tab_is_taken(open_page: OpenPage, fak
     expect(page.get_by_label("Your message")).to_have_value("theirs")
 
 
+def test_going_back_to_a_link_leaves_what_was_changed_since(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#prompt=first&set.top_p=0.5&set.seed=1"))
+    settings(page)
+    page.evaluate("location.hash = '#elsewhere'")
+    page.get_by_label("Your message").fill("typed since")
+    page.get_by_label("seed").fill("2")
+    page.go_back()
+    page.locator("#announcements", has_text="link opened").wait_for()
+    expect(page.get_by_label("Your message")).to_have_value("typed since")
+    expect(page.get_by_label("seed")).to_have_value("2")
+    expect(page.get_by_label("top p")).to_have_value("0.5")
+
+
 def test_a_key_that_is_asked_for_later_leaves_what_is_chosen(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:

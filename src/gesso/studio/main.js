@@ -34,6 +34,8 @@ const tools = byId("tools");
 /** @type {HTMLSelectElement} */
 const model = byId("model");
 let shared = sharedIn(location.hash);
+/** Links that were taken already. */
+const taken = new Set([location.hash]);
 /** Why the server has told nothing yet. @type {ApiFailure | null} */
 let refusal = null;
 
@@ -186,13 +188,25 @@ function fillFromLink() {
   tools.value = shared.tools;
 }
 
-/** Takes a link that was opened where the page is open already, in the place of what was chosen. */
+/**
+ * Takes a link that was opened where the page is open already, in the place of what was chosen. One that was taken before,
+ * to which the browser goes back, leaves alone what was changed since.
+ */
 function follow() {
   if (!location.hash.includes("=")) return; // a place in the page
+  const before = shared;
   shared = sharedIn(location.hash);
-  fillFromLink();
-  form.restore(shared.settings);
-  if (models.some((card) => card.id === shared.model)) model.value = shared.model;
+  const back = taken.has(location.hash);
+  taken.add(location.hash);
+  const kept = (/** @type {string} */ now, /** @type {string} */ was, /** @type {string} */ told) => (back && now !== was ? now : told);
+  composer.prompt.value = kept(composer.prompt.value, before.prompt, shared.prompt);
+  system.value = kept(system.value, before.system, shared.system);
+  tools.value = kept(tools.value, before.tools, shared.tools);
+  const texts = form.texts();
+  const settings = [...form.fields.keys()].map((path) => [path, kept(texts[path] ?? "", before.settings[path] ?? "", shared.settings[path] ?? "")]);
+  form.restore(Object.fromEntries(settings));
+  const chosen = kept(model.value, before.model || model.value, shared.model);
+  if (models.some((card) => card.id === chosen)) model.value = chosen;
   showExamples();
   announce("link opened");
 }
@@ -237,6 +251,8 @@ function copyLink() {
   const text = composer.prompt.value || (said?.role === "user" ? said.text : "");
   const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, tools: tools.value, model: model.value, settings });
   history.replaceState(null, "", address);
+  shared = sharedIn(location.hash);
+  taken.add(location.hash);
   void copyFor(byId("link"), address, "In the address bar");
 }
 
@@ -277,6 +293,10 @@ byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
 fillFromLink();
 addEventListener("hashchange", follow);
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault(); // the address stays the link that it is
+  byId("main").focus();
+});
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());
