@@ -6,7 +6,7 @@ import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { button, fill, h } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { KINDS, outputsOf } from "./constraint.js";
-import { tree } from "./tree.js";
+import { tree, valueIn } from "./tree.js";
 import { Verdicts } from "./verdict.js";
 
 /** @typedef {import("./constraint.js").Kind} Kind */
@@ -94,7 +94,13 @@ export class StructureView {
   /** Judges what stands in the fields, once nobody types any more. */
   judge() {
     const text = this.text.value;
-    this.#drawTree(text);
+    this.#askForVerdict(text);
+    const value = valueIn(text);
+    fill(this.tree, value && tree(value));
+  }
+
+  /** @param {string} text */
+  #askForVerdict(text) {
     this.verdicts.cancel();
     if (!this.open) return;
     this.#mark("unknown", "");
@@ -124,18 +130,6 @@ export class StructureView {
   #mark(look, message) {
     verdict(this.constraintVerdict, look, message);
     verdict(this.textVerdict, "unknown", "");
-  }
-
-  /** @param {string} text */
-  #drawTree(text) {
-    let value;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      fill(this.tree);
-      return;
-    }
-    fill(this.tree, typeof value === "object" && value !== null ? tree(value) : null);
   }
 
   #body() {
