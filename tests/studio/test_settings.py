@@ -244,3 +244,14 @@ def test_after_a_cut_connection_the_models_are_asked_for_again(open_page: OpenPa
     with restarted_with(page, "other"):
         page.get_by_role("button", name="Try again").click()
         page.locator("#alert", has_text="other was asked").wait_for()
+
+
+def test_an_answer_that_is_no_json_is_told(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    page.route("**/props", lambda route: route.fulfill(body="<!doctype html><p>Sign in", content_type="text/html"))
+    page.reload()
+    alert = page.locator("#alert", has_text="What was answered is no JSON.")
+    alert.wait_for()
+    page.unroute_all()
+    alert.get_by_role("button", name="Try again").click()
+    ready(page)
