@@ -17,6 +17,7 @@ import { alertUser, announce, clearAlert } from "./ui/announce.js";
 import { copyFor } from "./ui/copy.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
+import { pageControls } from "./ui/controls.js";
 import { viewButtons } from "./ui/views.js";
 
 const api = new Api();
@@ -181,13 +182,6 @@ async function load() {
   }
 }
 
-/** Fills in the texts that the link of the page holds. */
-function fillFromLink() {
-  composer.prompt.value = shared.prompt;
-  system.value = shared.system;
-  tools.value = shared.tools;
-}
-
 /**
  * Takes a link that was opened where the page is open already, in the place of what was chosen. One that was taken before,
  * to which the browser goes back, leaves alone what was changed since.
@@ -198,12 +192,12 @@ function follow() {
   shared = sharedIn(location.hash);
   const back = taken.has(location.hash);
   taken.add(location.hash);
-  const kept = (/** @type {string} */ now, /** @type {string} */ was, /** @type {string} */ told) => (back && now !== was ? now : told);
+  const kept = (/** @type {string} */ now, was = "", told = "") => (back && now !== was ? now : told);
   composer.prompt.value = kept(composer.prompt.value, before.prompt, shared.prompt);
   system.value = kept(system.value, before.system, shared.system);
   tools.value = kept(tools.value, before.tools, shared.tools);
   const texts = form.texts();
-  const settings = [...form.fields.keys()].map((path) => [path, kept(texts[path] ?? "", before.settings[path] ?? "", shared.settings[path] ?? "")]);
+  const settings = [...form.fields.keys()].map((path) => [path, kept(texts[path] ?? "", before.settings[path], shared.settings[path])]);
   form.restore(Object.fromEntries(settings));
   const chosen = kept(model.value, before.model || model.value, shared.model);
   if (models.some((card) => card.id === chosen)) model.value = chosen;
@@ -264,12 +258,10 @@ const view = {
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };
 byId("view-edit").append(new Editor(view).element);
-/** Views that are made when they are opened for the first time. @type {CompareView | null} */
-let compare = null;
-/** @type {StatePanel | null} */
-let state = null;
-/** @type {StructureView | null} */
-let structure = null;
+/** Views that are made when they are opened for the first time. */
+let compare = /** @type {CompareView | null} */ (null);
+let state = /** @type {StatePanel | null} */ (null);
+let structure = /** @type {StructureView | null} */ (null);
 
 /** @param {string} opened id of a view */
 function open(opened) {
@@ -291,12 +283,10 @@ byId("chat").append(examples.element);
 model.addEventListener("change", showExamples);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
-fillFromLink();
+composer.prompt.value = shared.prompt;
+system.value = shared.system;
+tools.value = shared.tools;
 addEventListener("hashchange", follow);
-document.querySelector(".skip")?.addEventListener("click", (event) => {
-  event.preventDefault(); // the address stays the link that it is
-  byId("main").focus();
-});
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());
@@ -304,10 +294,5 @@ byId("trace-file").addEventListener("change", async (/** @type {any} */ event) =
   await openTrace(event.target.files[0]);
   event.target.value = "";
 });
-byId("theme").addEventListener("change", (/** @type {any} */ event) => {
-  document.documentElement.dataset.theme = event.target.value;
-});
-for (const closer of document.querySelectorAll("[data-close]")) {
-  closer.addEventListener("click", () => closer.closest("dialog")?.close());
-}
+pageControls();
 void load();
