@@ -79,6 +79,7 @@ def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeServ
     page = ready(open_page(fake_url))
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
     page.keyboard.type("hello")
     page.keyboard.press("Enter")
     page.locator('.turn.assistant[data-state="done"]').wait_for()
@@ -104,6 +105,18 @@ def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeServ
     assert service.requests[-1].options["canvas"] == [None, 31]
 
 
+def test_the_skip_link_leads_into_every_view_and_leaves_the_address(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#prompt=theirs"))
+    for view in ("Chat", "Structure"):
+        page.get_by_role("button", name=view, exact=True).click()
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.tagName") == "MAIN"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('main') !== null")
+        assert page.evaluate("location.hash") == "#prompt=theirs"
+
+
 def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: str) -> None:
     page = ready(open_page(fake_url, color_scheme="dark"))
     colour = "getComputedStyle(document.body).backgroundColor"
@@ -112,6 +125,53 @@ def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: 
     assert page.evaluate(colour) == "rgb(255, 255, 255)" != dark
     page.get_by_label("Theme").select_option("auto")
     assert page.evaluate(colour) == dark
+
+
+CONTROLS = {"button", "checkbox", "combobox", "listbox", "slider", "textbox"}
+
+
+def names_of_controls(page: Any) -> list[tuple[str, str]]:
+    """Role and name of every control, as the browser itself tells them to a screen reader."""
+    nodes = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    told = [(node["role"]["value"].lower(), node["name"]["value"]) for node in nodes if "name" in node]
+    return [
+        ("combobox" if "combobox" in role else role, name)
+        for role, name in told
+        if role in CONTROLS | {"comboboxselect"}
+    ]
+
+
+def test_every_control_has_a_name_on_a_narrow_page(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = full(open_page(fake_url, viewport={"width": 360, "height": 900}), service)
+    for prepare in VIEWS:
+        prepare(page)
+        controls = names_of_controls(page)
+        assert [role for role, name in controls if not name] == []
+        assert {("combobox", "Model"), ("combobox", "Theme")} <= set(controls)
+
+
+def test_forced_colours_leave_what_the_canvas_says(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    tokens = [(30, "a", 0.01, True), (31, "b", 0.1, False), (32, "c", 0.9, False), (33, "d", 2.0, False)]
+    service.events = [canvas_of(tokens), block("abcd"), Finished(result())]
+    page = ready(open_page(fake_url, forced_colors="active"))
+    ask(page, "x")
+    style = "(part, name) => getComputedStyle(part)[name]"
+    ground = page.evaluate("""() => {
+        const part = document.body.appendChild(document.createElement("p"));
+        part.style.color = "Canvas";
+        return getComputedStyle(part).color;
+    }""")
+    cells = [page.locator(f"#cell-{number}") for number in range(4)]
+    unlined = [cell.evaluate(style, "borderBottomColor") == ground for cell in cells]
+    assert unlined == [False, True, True, True]
+    assert all(cell.evaluate(style, "borderTopColor") == ground for cell in cells)
+    assert len({cell.evaluate(style, "textDecoration") for cell in cells}) == 4
+    lined = page.locator("nav button").evaluate_all(
+        "(buttons, ground) => buttons.filter((one) => getComputedStyle(one).borderBottomColor !== ground)"
+        ".map((one) => one.textContent)",
+        ground,
+    )
+    assert lined == ["Chat"]
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="GESSO_AXE names no axe.min.js; make studio-test fetches it")

@@ -81,6 +81,48 @@ def test_a_comparison_can_be_stopped(open_page: OpenPage, service: FakeService, 
     assert service.tickets[0].cancelled.wait(30)
     assert len(service.requests) == 1
     expect(view.get_by_role("region", name="Differences")).to_have_count(0)
+    left = view.get_by_role("group", name="Left")
+    expect(left.get_by_text("Stopped: the answer ends here, unfinished.")).to_be_visible()
+    expect(view.get_by_role("group", name="Right").locator(".warning")).to_be_hidden()
+    service.events = [block("whole"), Finished(result())]
+    view.get_by_role("button", name="Compare").click()
+    view.get_by_role("region", name="Differences").wait_for()
+    expect(left.locator(".warning")).to_be_hidden()
+
+
+def test_a_refusal_is_told_at_the_side_that_it_is_of(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url, expected=("Failed to load resource",))
+    view = compare(page)
+    right, alert = view.get_by_role("group", name="Right"), page.locator("#alert")
+    details, top_p = right.locator("details").filter(has_text="Settings of this side"), right.get_by_label("top p")
+    details.locator("summary").click()
+    top_p.fill("9")
+    details.locator("summary").click()
+    view.get_by_role("button", name="Compare").click()
+    expect(alert).to_contain_text("Right: top_p must be a number")
+    expect(details).to_have_attribute("open", "")
+    expect(top_p).to_be_focused()
+    top_p.fill("0.5")
+    details.locator("summary").click()
+    told = {"error": {"message": "top_p is not for this model", "param": "top_p"}}
+
+    def answer(route: Any) -> None:
+        if route.request.post_data_json.get("top_p"):
+            route.fulfill(status=400, json=told)
+        else:
+            route.continue_()
+
+    page.route("**/v1/chat/completions", answer)
+    view.get_by_role("button", name="Compare").click()
+    expect(alert).to_contain_text("Right: top_p is not for this model")
+    expect(details).to_have_attribute("open", "")
+    expect(top_p).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#option-top_p")).not_to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#settings")).not_to_have_attribute("open", "")
+    page.unroute_all()
+    view.get_by_role("button", name="Compare").click()
+    view.get_by_role("region", name="Differences").wait_for()
+    expect(top_p).not_to_have_attribute("aria-invalid", "true")
 
 
 def test_where_two_answers_part(open_page: OpenPage, fake_url: str) -> None:

@@ -1,6 +1,7 @@
 """What a message may carry: images, tools and their results, the last answer as a start; and previews of pages."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,34 @@ def test_a_page_is_shown_in_a_frame_that_reaches_nothing(
     service.events = [block("no page"), Finished(result())]
     ask(page, "again")
     page.locator("iframe").wait_for(state="hidden")
+
+
+CALLING = """```html
+<!doctype html>
+<p id="shown">rendered</p>
+<script>
+const names = ["RTCPeerConnection", "webkitRTCPeerConnection"];
+document.body.dataset.left = names.filter((name) => name in window).join();
+if (window.RTCPeerConnection) {
+  const peer = new RTCPeerConnection({ iceServers: [{ urls: "stun:127.0.0.1:PORT" }] });
+  peer.createDataChannel("x");
+  peer.createOffer().then((offer) => peer.setLocalDescription(offer));
+}
+</script>
+```
+"""
+
+
+def test_a_page_calls_nobody_by_webrtc(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(3)
+        service.events = [block(CALLING.replace("PORT", str(listener.getsockname()[1]))), Finished(result())]
+        page = ready(open_page(fake_url))
+        ask(page, "a page, please")
+        page.get_by_text("Preview of the page that stands in the canvas").click()
+        frame = page.frame_locator("iframe")
+        frame.locator("#shown").wait_for()
+        with pytest.raises(TimeoutError):
+            listener.recv(2000)
+        expect(frame.locator("body")).to_have_attribute("data-left", "")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -96,12 +97,19 @@ def test_a_preset_sets_and_unsets(open_page: OpenPage, service: FakeService, fak
     page = ready(open_page(fake_url))
     settings(page)
     page.get_by_label("seed").fill("5")
-    page.get_by_label("Preset").select_option("Token by token")
-    ask(page, "x")
-    assert service.requests[-1].options == {"mode": "ar"}
+    page.get_by_label("top p").fill("0.5")
+    typed = {"seed": 5, "top_p": 0.5}
+    for preset, options in (
+        ("Token by token", {"mode": "ar"}),
+        ("Likeliest tokens", {"temperature": 0}),
+        ("The model's own", {}),
+    ):
+        page.get_by_label("Preset").select_option(preset)
+        ask(page, "x")
+        assert service.requests[-1].options == {**typed, **options}, preset
+    page.get_by_label("temperature", exact=True).fill("0.5")
     page.get_by_label("Preset").select_option("The model's own")
-    ask(page, "x")
-    assert service.requests[-1].options == {}
+    expect(page.get_by_label("temperature", exact=True)).to_have_value("")
 
 
 def test_a_link_holds_prompt_and_settings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -137,6 +145,19 @@ def test_a_link_that_is_opened_in_the_same_tab_is_taken(open_page: OpenPage, fak
     page.go_back()
     page.wait_for_function("location.hash === '#prompt'")
     expect(page.get_by_label("Your message")).to_have_value("theirs")
+
+
+def test_going_back_to_a_link_leaves_what_was_changed_since(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#prompt=first&set.top_p=0.5&set.seed=1"))
+    settings(page)
+    page.evaluate("location.hash = '#elsewhere'")
+    page.get_by_label("Your message").fill("typed since")
+    page.get_by_label("seed").fill("2")
+    page.go_back()
+    page.locator("#announcements", has_text="link opened").wait_for()
+    expect(page.get_by_label("Your message")).to_have_value("typed since")
+    expect(page.get_by_label("seed")).to_have_value("2")
+    expect(page.get_by_label("top p")).to_have_value("0.5")
 
 
 def test_a_key_that_is_asked_for_later_leaves_what_is_chosen(
@@ -184,3 +205,53 @@ def test_the_request_runs_as_python_and_as_curl(open_page: OpenPage, service: Fa
     first, *others = service.requests
     for other in others:
         assert (other.prompt, other.options) == (first.prompt, first.options)
+
+
+@contextlib.contextmanager
+def restarted_with(page: Any, name: str) -> Iterator[None]:
+    """The page's server as if it had been started anew with another model."""
+    gone = {"message": "There is no model mini.", "code": "model_not_found", "param": "model"}
+
+    def answer(route: Any) -> None:
+        if route.request.post_data_json["model"] == name:
+            route.fulfill(status=503, json={"error": {"message": f"{name} was asked"}})
+        else:
+            route.fulfill(status=404, json={"error": gone})
+
+    page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"id": name, "special_token_ids": []}]}))
+    page.route("**/v1/chat/completions", answer)
+    yield
+    page.unroute_all()
+
+
+def test_a_server_that_has_another_model_now_is_asked_what_it_has(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=("Failed to load resource",)))
+    alert = page.locator("#alert")
+    with restarted_with(page, "other"):
+        ask(page, "x")
+        expect(alert).to_contain_text("There is no model mini. Chosen now: other.")
+        expect(page.get_by_label("Model")).to_have_value("other")
+        ask(page, "y")
+        expect(alert).to_contain_text("other was asked")
+
+
+def test_after_a_cut_connection_the_models_are_asked_for_again(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=("Failed to load resource",)))
+    page.get_by_role("button", name="Structure").click()
+    page.route("**/v1/chat/completions", lambda route: route.abort())
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#alert", has_text="was cut").wait_for()
+    with restarted_with(page, "other"):
+        page.get_by_role("button", name="Try again").click()
+        page.locator("#alert", has_text="other was asked").wait_for()
+
+
+def test_an_answer_that_is_no_json_is_told(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    page.route("**/props", lambda route: route.fulfill(body="<!doctype html><p>Sign in", content_type="text/html"))
+    page.reload()
+    alert = page.locator("#alert", has_text="What was answered is no JSON.")
+    alert.wait_for()
+    page.unroute_all()
+    alert.get_by_role("button", name="Try again").click()
+    ready(page)

@@ -87,3 +87,64 @@ def test_a_server_that_cannot_judge_says_so(open_page: OpenPage, fake_url: str) 
     page.unroute("**/v1/explain")
     page.get_by_label("Answer, or any text").fill("2")
     verdict(page, "constraint", "Can be used", "good")
+
+
+def test_a_stopped_answer_is_not_called_valid(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    service.events = [block('{"price": 36}')]
+    page = structure(open_page(fake_url))
+    page.get_by_label("Constraint", exact=True).fill(json.dumps(SCHEMA))
+    page.get_by_role("button", name="Ask").click()
+    text = page.get_by_label("Answer, or any text")
+    expect(text).to_have_value('{"price": 36}')
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped: the answer ends here, unfinished.").wait_for()
+    verdict(page, "constraint", "Can be used", "good")
+    verdict(page, "text", "", "unknown")
+    text.fill('{"price": 37}')  # a person's text is whole
+    verdict(page, "text", "Valid.", "good")
+    expect(page.get_by_text("Stopped:")).to_be_hidden()
+
+
+def test_a_request_that_fails_leaves_the_text_that_was_to_be_judged(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url, expected=("Failed to load resource",)))
+    text = page.get_by_label("Answer, or any text")
+    text.fill("typed for an hour")
+    verdict(page, "text", "Not valid.", "bad")
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(status=503, body="{}"))
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#alert", has_text="the server answered 503").wait_for()
+    expect(text).to_have_value("typed for an hour")
+
+
+def test_each_kind_keeps_the_constraint_that_was_typed(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url))
+    constraint, kind = page.get_by_label("Constraint", exact=True), page.get_by_label("The answer is held to a")
+    typed = json.dumps(SCHEMA)
+    constraint.fill(typed)
+    kind.select_option("choice")
+    expect(constraint).to_have_value("yes\nno\nperhaps")
+    constraint.fill("maybe")
+    kind.select_option("json")
+    expect(constraint).to_have_value(typed)
+    kind.select_option("choice")
+    expect(constraint).to_have_value("maybe")
+    verdict(page, "constraint", "Can be used", "good")
+
+
+def test_deep_json_is_judged_and_drawn_down_to_a_depth(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url))
+    text = page.get_by_label("Answer, or any text")
+    for depth in (2_000, 50_000):
+        text.fill("1")
+        expect(page.locator(".tree")).to_have_count(0)
+        text.fill("[" * depth + "]" * depth)
+        verdict(page, "text", "Not valid.", "bad")
+        expect(page.locator(".tree")).to_contain_text("and deeper")
+
+
+def test_the_tree_shows_numbers_as_they_are_written(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url))
+    page.get_by_label("Answer, or any text").fill('{"a": 12345678901234567890, "b": [1.0, 1e3, -0], "c": true}')
+    numbers = page.locator(".tree .tree-number").all_inner_texts()
+    assert numbers == ["12345678901234567890", "1.0", "1e3", "-0"]
+    verdict(page, "text", "Not valid.", "bad")

@@ -17,6 +17,7 @@ import { alertUser, announce, clearAlert } from "./ui/announce.js";
 import { copyFor } from "./ui/copy.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
+import { pageControls } from "./ui/controls.js";
 import { viewButtons } from "./ui/views.js";
 
 const api = new Api();
@@ -34,6 +35,8 @@ const tools = byId("tools");
 /** @type {HTMLSelectElement} */
 const model = byId("model");
 let shared = sharedIn(location.hash);
+/** Links that were taken already. */
+const taken = new Set([location.hash]);
 /** Why the server has told nothing yet. @type {ApiFailure | null} */
 let refusal = null;
 
@@ -90,7 +93,7 @@ const chat = new Chat({
   busy: (running) => {
     composer.busy(running);
     examples.element.hidden = true;
-    if (running) clearAlert();
+    if (running) begin();
   },
 });
 
@@ -100,6 +103,12 @@ const examples = new Examples((text) => {
   composer.prompt.value = text;
   composer.prompt.focus();
 });
+
+/** Takes away what was said of an earlier request. */
+function begin() {
+  clearAlert();
+  form.recheck();
+}
 
 /** Shows examples of the chosen model where nothing has been said yet. */
 function showExamples() {
@@ -117,7 +126,14 @@ async function failed(failure, again) {
     return;
   }
   if (failure.param && form.refuse(failure.param, failure.message)) byId("settings").open = true;
-  const retry = failure.status === 0 || failure.status >= 429 ? { label: "Try again", act: again } : undefined;
+  if (failure.code === "model_not_found") {
+    // The server was started anew with other models: with those that it has now, the next request can be answered.
+    await learn().catch(() => {});
+    alertUser(`${failure.message} Chosen now: ${model.value}.`);
+    return;
+  }
+  const act = failure.status === 0 ? () => void learn().catch(() => {}).then(again) : again;
+  const retry = failure.status === 0 || failure.status >= 429 ? { label: "Try again", act } : undefined;
   alertUser(failure.message, retry);
 }
 
@@ -135,22 +151,27 @@ async function useKey(reason) {
 }
 
 /** Asks the server what it has. What is chosen by then stays; what the link holds is for the first time. */
+async function learn() {
+  const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
+  models = list.data;
+  refusal = null;
+  props = told;
+  api.maxBody = told.max_body_bytes ?? api.maxBody;
+  options = table.data;
+  const first = form.fields.size === 0;
+  const chosen = first ? shared.model : model.value;
+  form.build(options);
+  compare?.build(models, options);
+  fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
+  if (models.some((card) => card.id === chosen)) model.value = chosen;
+  if (first) form.restore(shared.settings);
+  showExamples();
+}
+
+/** Asks the server what it has, and tells how that went. */
 async function load() {
   try {
-    const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
-    models = list.data;
-    refusal = null;
-    props = told;
-    api.maxBody = told.max_body_bytes ?? api.maxBody;
-    options = table.data;
-    const first = form.fields.size === 0;
-    const chosen = first ? shared.model : model.value;
-    form.build(options);
-    compare?.build(models, options);
-    fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
-    if (models.some((card) => card.id === chosen)) model.value = chosen;
-    if (first) form.restore(shared.settings);
-    showExamples();
+    await learn();
     clearAlert();
     announce("ready");
     document.body.dataset.ready = "";
@@ -161,20 +182,25 @@ async function load() {
   }
 }
 
-/** Fills in the texts that the link of the page holds. */
-function fillFromLink() {
-  composer.prompt.value = shared.prompt;
-  system.value = shared.system;
-  tools.value = shared.tools;
-}
-
-/** Takes a link that was opened where the page is open already, in the place of what was chosen. */
+/**
+ * Takes a link that was opened where the page is open already, in the place of what was chosen. One that was taken before,
+ * to which the browser goes back, leaves alone what was changed since.
+ */
 function follow() {
   if (!location.hash.includes("=")) return; // a place in the page
+  const before = shared;
   shared = sharedIn(location.hash);
-  fillFromLink();
-  form.restore(shared.settings);
-  if (models.some((card) => card.id === shared.model)) model.value = shared.model;
+  const back = taken.has(location.hash);
+  taken.add(location.hash);
+  const kept = (/** @type {string} */ now, was = "", told = "") => (back && now !== was ? now : told);
+  composer.prompt.value = kept(composer.prompt.value, before.prompt, shared.prompt);
+  system.value = kept(system.value, before.system, shared.system);
+  tools.value = kept(tools.value, before.tools, shared.tools);
+  const texts = form.texts();
+  const settings = [...form.fields.keys()].map((path) => [path, kept(texts[path] ?? "", before.settings[path], shared.settings[path])]);
+  form.restore(Object.fromEntries(settings));
+  const chosen = kept(model.value, before.model || model.value, shared.model);
+  if (models.some((card) => card.id === chosen)) model.value = chosen;
   showExamples();
   announce("link opened");
 }
@@ -219,6 +245,8 @@ function copyLink() {
   const text = composer.prompt.value || (said?.role === "user" ? said.text : "");
   const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, tools: tools.value, model: model.value, settings });
   history.replaceState(null, "", address);
+  shared = sharedIn(location.hash);
+  taken.add(location.hash);
   void copyFor(byId("link"), address, "In the address bar");
 }
 
@@ -226,16 +254,14 @@ const view = {
   api, choices, special,
   failed: (/** @type {any} */ error, /** @type {() => void} */ again) =>
     void failed(asFailure(error), again),
-  begin: clearAlert,
+  begin,
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };
 byId("view-edit").append(new Editor(view).element);
-/** Views that are made when they are opened for the first time. @type {CompareView | null} */
-let compare = null;
-/** @type {StatePanel | null} */
-let state = null;
-/** @type {StructureView | null} */
-let structure = null;
+/** Views that are made when they are opened for the first time. */
+let compare = /** @type {CompareView | null} */ (null);
+let state = /** @type {StatePanel | null} */ (null);
+let structure = /** @type {StructureView | null} */ (null);
 
 /** @param {string} opened id of a view */
 function open(opened) {
@@ -257,7 +283,9 @@ byId("chat").append(examples.element);
 model.addEventListener("change", showExamples);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
-fillFromLink();
+composer.prompt.value = shared.prompt;
+system.value = shared.system;
+tools.value = shared.tools;
 addEventListener("hashchange", follow);
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
@@ -266,10 +294,5 @@ byId("trace-file").addEventListener("change", async (/** @type {any} */ event) =
   await openTrace(event.target.files[0]);
   event.target.value = "";
 });
-byId("theme").addEventListener("change", (/** @type {any} */ event) => {
-  document.documentElement.dataset.theme = event.target.value;
-});
-for (const closer of document.querySelectorAll("[data-close]")) {
-  closer.addEventListener("click", () => closer.closest("dialog")?.close());
-}
+pageControls();
 void load();

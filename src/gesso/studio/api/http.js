@@ -28,6 +28,7 @@ export function asFailure(error) {
 }
 
 const CUT = "The connection to the server was cut. Is it still running?";
+const FOREIGN = "What was answered is no JSON. Is it the server that answers, or something before it?";
 
 /** The server's HTTP interface. The key is kept here, in memory, and goes into one header and nowhere else. */
 export class Api {
@@ -49,7 +50,7 @@ export class Api {
    * @returns {Promise<any>}
    */
   async get(path) {
-    return (await this.#send(path, {})).json();
+    return read(await this.#send(path, {}));
   }
 
   /**
@@ -67,7 +68,7 @@ export class Api {
    * @returns {Promise<any>}
    */
   async post(path, body, signal) {
-    return (await this.#send(path, { method: "POST", body: encoded(body, this.maxBody), signal })).json();
+    return read(await this.#send(path, { method: "POST", body: encoded(body, this.maxBody), signal }));
   }
 
   /**
@@ -85,7 +86,7 @@ export class Api {
       const part = await reader.read().catch((error) => Promise.reject(named(error)));
       for (const { event, data } of part.done ? [] : parser.push(part.value)) {
         if (data === "[DONE]") return;
-        const parsed = JSON.parse(data);
+        const parsed = decoded(data);
         if (parsed.error) throw new ApiFailure(parsed.error.message, { status: 500, ...parsed.error });
         take(event, parsed);
       }
@@ -132,6 +133,28 @@ export function encoded(body, most = MAX_BODY) {
  */
 function named(error) {
   return error?.name === "AbortError" ? error : new ApiFailure(CUT);
+}
+
+/**
+ * The JSON of an answer.
+ * @param {Response} response
+ * @returns {Promise<any>}
+ * @throws {ApiFailure} it is none, or was cut
+ */
+async function read(response) {
+  return decoded(await response.text().catch((error) => Promise.reject(named(error))));
+}
+
+/**
+ * @param {string} text
+ * @throws {ApiFailure} it is no JSON
+ */
+function decoded(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiFailure(FOREIGN);
+  }
 }
 
 /** @param {Response} response */

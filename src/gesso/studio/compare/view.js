@@ -3,7 +3,7 @@ import { chatBody } from "../api/body.js";
 import { ApiFailure } from "../api/http.js";
 import { differences } from "../edit/diff.js";
 import { byStep } from "../run/figures.js";
-import { SingleRun } from "../run/single.js";
+import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { chart } from "../ui/chart.js";
 import { button, fill, h } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
@@ -25,6 +25,8 @@ export class CompareView {
     this.seed = h("input", { id: "compare-seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn anew" });
     this.send = button("Compare", () => void this.#compare(), { class: "primary" });
     this.stop = button("Stop", () => this.single.stop(), { hidden: true });
+    /** Settings of the page at the last request. @type {Record<string, any>} */
+    this.ofPage = {};
     this.outcome = h("div", { class: "outcome" });
     takeLongTexts(this.message);
     this.element = h(
@@ -61,6 +63,7 @@ export class CompareView {
       return;
     }
     this.page.begin();
+    for (const column of this.columns) column.form.recheck();
     const special = this.page.special();
     /** @type {Record<string, any>[]} */
     let bodies;
@@ -79,23 +82,33 @@ export class CompareView {
         show: (/** @type {Recording} */ recording, /** @type {boolean} */ running) => column.show(recording, running),
       }));
       if (await this.single.all(requests)) this.#tell();
+      else this.#unfinished(STOPPED);
     } catch (error) {
+      this.#unfinished(CUT_OFF);
       if (!(error instanceof ApiFailure)) throw error;
-      this.page.failed(error, () => void this.#compare());
+      // They run in their order, so the last one that has begun is the one that failed.
+      const column = this.columns.findLast(({ recording }) => recording);
+      this.page.failed(column?.refused(error, this.ofPage) ?? error, () => void this.#compare());
     } finally {
       this.#busy(false);
     }
   }
 
+  /** @param {string} message */
+  #unfinished(message) {
+    for (const column of this.columns) column.unfinished(message);
+  }
+
   /** The requests of both sides: their own settings before the page's, and one seed. */
   #bodies() {
     const { system, settings } = this.page.choices();
+    this.ofPage = settings;
     const text = this.seed.value.trim() || String(settings.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]);
     const seed = Number(text);
     if (!Number.isSafeInteger(seed) || seed < 0) throw new Error("The seed must be a whole number, at least 0.");
     this.seed.value = text;
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: this.message.value }];
-    return this.columns.map((column) => chatBody({ model: column.model.value, messages, settings: { ...settings, seed, ...column.form.values() } }));
+    return this.columns.map((column) => chatBody({ model: column.model.value, messages, settings: { ...settings, seed, ...column.values() } }));
   }
 
   /** @param {boolean} running */

@@ -42,7 +42,7 @@ export class Preview {
     this.element = h(
       "details", { class: "preview", hidden: true, ontoggle: () => this.#draw() },
       h("summary", {}, "Preview of the page that stands in the canvas"), this.place,
-      h("p", { class: "dim" }, "It has no origin of its own and reaches no network: scripts in it run, and see nothing but itself."),
+      h("p", { class: "dim" }, "It has no origin of its own: scripts in it run, and see nothing but itself. It can make no requests and no calls by WebRTC; a frame that it makes inside itself could still make such a call."),
     );
     this.html = "";
     this.shown = "";

@@ -4,6 +4,10 @@ import { oncePerPicture } from "../ui/dom.js";
 import { Recording } from "./recording.js";
 import { run } from "./runner.js";
 
+/** What is said below an answer that has no end. */
+export const STOPPED = "Stopped: the answer ends here, unfinished.";
+export const CUT_OFF = "The answer ends here, unfinished.";
+
 /** Runs one request at a time for a view that has no conversation. */
 export class SingleRun {
   /** @param {import("../api/http.js").Api} api */

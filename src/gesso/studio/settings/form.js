@@ -4,9 +4,16 @@ import { isSetting, shownBounds, shownDefault, textOf, valueOf } from "./fields.
 
 /** @typedef {import("./fields.js").OptionRow} OptionRow */
 
+/** In a preset: the field is left to the model. */
+const LEFT = null;
+const OWN = {
+  "diffusion.entropy_bound": LEFT, "diffusion.stability_threshold": LEFT, "diffusion.max_denoising_steps": LEFT,
+  temperature: LEFT, "diffusion.mode": LEFT,
+};
+
 /** Settings that go well together. Options that the server does not have are left out. */
 const PRESETS = /** @type {Record<string, Record<string, any>>} */ ({
-  "The model's own": {},
+  "The model's own": OWN,
   "Careful: few tokens a step": { "diffusion.entropy_bound": 0.02, "diffusion.stability_threshold": 2 },
   "Quick: many tokens a step": { "diffusion.entropy_bound": 0.5, "diffusion.max_denoising_steps": 12 },
   "Likeliest tokens": { temperature: 0 },
@@ -24,6 +31,8 @@ export class SettingsForm {
     this.prefix = prefix;
     /** @type {Map<string, {row: OptionRow, input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement, error: HTMLElement}>} */
     this.fields = new Map();
+    /** What the last preset wrote, which the next one takes back. @type {Record<string, string>} */
+    this.written = {};
     this.presets = h(
       "select", { id: `${prefix}preset`, onchange: () => this.#preset() },
       h("option", { value: "" }, "Choose\u2026"), Object.keys(PRESETS).map((name) => h("option", { value: name }, name)),
@@ -91,6 +100,11 @@ export class SettingsForm {
     return true;
   }
 
+  /** Takes away what a server said of fields in an earlier request; what is plainly wrong stays marked. */
+  recheck() {
+    for (const path of this.fields.keys()) this.#check(path);
+  }
+
   /**
    * What is set, by the paths of fields.
    * @returns {Record<string, any>}
@@ -141,17 +155,21 @@ export class SettingsForm {
   }
 
   /**
-   * Sets what goes together under a name, and empties the rest.
+   * Sets what goes together under a name. Of the rest it empties only what the preset before it wrote: what a person
+   * typed stays.
    * @param {string} name
    */
   preset(name) {
     const chosen = PRESETS[name];
     if (!chosen) return;
-    const texts = Object.entries(chosen).flatMap(([path, value]) => {
+    for (const [path, text] of Object.entries(this.written)) if (this.fields.get(path)?.input.value === text) this.#set(path, "");
+    this.written = {};
+    for (const [path, value] of Object.entries(chosen)) {
       const field = this.fields.get(path);
-      return field ? [[path, textOf(field.row, value)]] : [];
-    });
-    this.restore(Object.fromEntries(texts));
+      if (!field) continue;
+      this.written[path] = value === LEFT ? "" : textOf(field.row, value);
+      this.#set(path, this.written[path]);
+    }
   }
 }
 

@@ -2,14 +2,15 @@
 import { chatBody } from "../api/body.js";
 import { ApiFailure } from "../api/http.js";
 import { CanvasPanel } from "../canvas/panel.js";
-import { SingleRun } from "../run/single.js";
+import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { button, fill, h } from "../ui/dom.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { KINDS, outputsOf } from "./constraint.js";
-import { tree } from "./tree.js";
+import { tree, valueIn } from "./tree.js";
 import { Verdicts } from "./verdict.js";
 
 /** @typedef {import("./constraint.js").Kind} Kind */
+/** @typedef {import("../run/recording.js").Recording} Recording */
 /**
  * @typedef {object} Page
  * @property {import("../api/http.js").Api} api
@@ -28,14 +29,17 @@ export class StructureView {
     this.single = new SingleRun(page.api);
     this.verdicts = new Verdicts(page.api, (told) => this.#tell(told), (failure) => this.#mark("unknown", failure.message));
     this.panel = new CanvasPanel(null, { prefix: "structure-cell" });
-    this.kind = h("select", { id: "constraint-kind", onchange: () => this.#example() }, Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name)));
+    this.kind = h("select", { id: "constraint-kind", onchange: () => this.#choose() }, Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name)));
     this.help = h("p", { class: "dim", id: "constraint-help" });
-    this.constraint = h("textarea", { id: "constraint", rows: "10", spellcheck: "false", class: "code-text", "aria-describedby": "constraint-help constraint-verdict", oninput: () => this.judge() });
+    this.constraint = h("textarea", { id: "constraint", rows: "10", spellcheck: "false", class: "code-text", "aria-describedby": "constraint-help constraint-verdict", oninput: () => this.#keep() });
     this.constraintVerdict = h("p", { class: "verdict", id: "constraint-verdict", role: "status" });
     this.message = h("textarea", { id: "structure-message", rows: "3", dir: "auto" });
     this.message.value = "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON.";
-    this.text = h("textarea", { id: "structure-text", rows: "4", dir: "auto", spellcheck: "false", class: "code-text", "aria-describedby": "text-verdict", oninput: () => this.judge() });
+    this.text = h("textarea", { id: "structure-text", rows: "4", dir: "auto", spellcheck: "false", class: "code-text", "aria-describedby": "text-verdict", oninput: () => this.#typed() });
     this.textVerdict = h("p", { class: "verdict", id: "text-verdict", role: "status" });
+    /** Whether the text is whole: a person's, or an answer that came to its end. */
+    this.whole = true;
+    this.ending = h("p", { class: "warning", hidden: true });
     this.tree = h("div", {});
     this.send = button("Ask", () => void this.#ask(), { class: "primary" });
     this.stop = button("Stop", () => this.single.stop(), { hidden: true });
@@ -51,12 +55,14 @@ export class StructureView {
       ),
       h(
         "div", { class: "column" },
-        h("label", { for: "structure-text" }, "Answer, or any text to be judged"), this.text, this.textVerdict, this.tree,
+        h("label", { for: "structure-text" }, "Answer, or any text to be judged"), this.text, this.ending, this.textVerdict, this.tree,
         h("h2", {}, "Canvas"), this.panel.element,
       ),
     );
     this.open = false;
-    this.#example();
+    /** What was typed for each kind. @type {Partial<Record<Kind, string>>} */
+    this.typed = {};
+    this.#choose();
   }
 
   /** @param {boolean} open whether the view is looked at: nothing is judged before */
@@ -65,22 +71,41 @@ export class StructureView {
     if (open) this.judge();
   }
 
-  #example() {
-    const { help, example } = KINDS[/** @type {Kind} */ (this.kind.value)];
-    this.help.textContent = help;
-    this.constraint.value = example;
+  /** Shows what was typed for the chosen kind, or its example where nothing was. */
+  #choose() {
+    const kind = /** @type {Kind} */ (this.kind.value);
+    this.help.textContent = KINDS[kind].help;
+    this.constraint.value = this.typed[kind] ?? KINDS[kind].example;
+    this.judge();
+  }
+
+  #keep() {
+    this.typed[/** @type {Kind} */ (this.kind.value)] = this.constraint.value;
+    this.judge();
+  }
+
+  /** What a person types is whole, whatever it was before. */
+  #typed() {
+    this.whole = true;
+    this.ending.hidden = true;
     this.judge();
   }
 
   /** Judges what stands in the fields, once nobody types any more. */
   judge() {
     const text = this.text.value;
-    this.#drawTree(text);
+    this.#askForVerdict(text);
+    const value = valueIn(text);
+    fill(this.tree, value && tree(value));
+  }
+
+  /** @param {string} text */
+  #askForVerdict(text) {
     this.verdicts.cancel();
     if (!this.open) return;
     this.#mark("unknown", "");
     try {
-      this.verdicts.ask(outputsOf(/** @type {Kind} */ (this.kind.value), this.constraint.value), text);
+      this.verdicts.ask(outputsOf(/** @type {Kind} */ (this.kind.value), this.constraint.value), this.whole ? text : "");
     } catch (error) {
       verdict(this.constraintVerdict, "bad", /** @type {Error} */ (error).message);
     }
@@ -105,18 +130,6 @@ export class StructureView {
   #mark(look, message) {
     verdict(this.constraintVerdict, look, message);
     verdict(this.textVerdict, "unknown", "");
-  }
-
-  /** @param {string} text */
-  #drawTree(text) {
-    let value;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      fill(this.tree);
-      return;
-    }
-    fill(this.tree, typeof value === "object" && value !== null ? tree(value) : null);
   }
 
   #body() {
@@ -144,19 +157,41 @@ export class StructureView {
     this.stop.hidden = false;
     this.send.hidden = true;
     try {
-      await this.single.all([{ body, special: this.page.special(), show: (recording, running) => {
-        this.panel.update(recording, running);
-        if (this.text.value === recording.text) return;
-        this.text.value = recording.text;
-        this.judge();
-      } }]);
+      const show = (/** @type {Recording} */ recording, /** @type {boolean} */ running) => this.#show(recording, running);
+      if (!(await this.single.all([{ body, special: this.page.special(), show }]))) this.#unfinished(STOPPED);
     } catch (error) {
+      this.#unfinished(CUT_OFF);
       if (!(error instanceof ApiFailure)) throw error;
       this.page.failed(error, () => void this.#ask());
     } finally {
       this.stop.hidden = true;
       this.send.hidden = false;
     }
+  }
+
+  /**
+   * Shows what has come of an answer. The text that was to be judged stays until there is something in its place.
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  #show(recording, running) {
+    this.panel.update(recording, running);
+    const whole = recording.result !== null;
+    if (!recording.blocks.length && !whole) return;
+    if (this.text.value === recording.text && this.whole === whole) return;
+    this.text.value = recording.text;
+    this.whole = whole;
+    this.ending.hidden = true;
+    this.judge();
+  }
+
+  /**
+   * Says that the answer has no end, where some of it is there.
+   * @param {string} message
+   */
+  #unfinished(message) {
+    this.ending.hidden = this.whole;
+    this.ending.textContent = message;
   }
 
   /** @param {() => void} act */
