@@ -105,7 +105,7 @@ def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeServ
     assert service.requests[-1].options["canvas"] == [None, 31]
 
 
-def test_the_skip_link_leads_into_every_view_and_leaves_the_address(open_page: OpenPage, fake_url: str) -> None:
+def test_the_skip_link_leads_into_every_view_and_leaves_the_address(fake_url: str, open_page: OpenPage) -> None:
     page = ready(open_page(f"{fake_url}/#prompt=theirs"))
     for view in ("Chat", "Structure"):
         page.get_by_role("button", name=view, exact=True).click()
