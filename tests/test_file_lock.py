@@ -33,18 +33,21 @@ def test_a_folder_is_held_while_it_is_emptied_and_renamed(tmp_path: Path) -> Non
 def test_a_forked_process_holds_nothing(tmp_path: Path) -> None:
     """A worker that outlives the process which made it, one that was killed, keeps nobody from the folder."""
     reading, writing = os.pipe()
+    begun, begins = os.pipe()
     with held_folder(tmp_path, "taken", "out"):
         child = os.fork()
         if not child:
             os.close(writing)
+            os.write(begins, b"x")
             os.read(reading, 1)  # until the other end is closed
             os._exit(0)
+        os.read(begun, 1)
     try:
         with held_folder(tmp_path, "taken", "out"):
             pass
     finally:
-        os.close(writing)
-        os.close(reading)
+        for end in (writing, reading, begun, begins):
+            os.close(end)
         os.waitpid(child, 0)
 
 
