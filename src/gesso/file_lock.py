@@ -39,6 +39,19 @@ def hold(file: BinaryIO | int, refusal: str, option: str) -> None:
             raise
 
 
+_held: set[int] = set()
+"""Descriptors that a process forked from this one closes: a lock would be its own as well, and outlive this one."""
+
+
+def _let_go() -> None:
+    while _held:
+        os.close(_held.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
 @contextmanager
 def held_folder(folder: Path, refusal: str, option: str) -> Iterator[None]:
     """Locks a folder, which is there; it may be filled, emptied and renamed meanwhile, but not made anew.
@@ -58,16 +71,3 @@ def held_folder(folder: Path, refusal: str, option: str) -> Iterator[None]:
         if handle in _held:
             _held.discard(handle)
             os.close(handle)
-
-
-_held: set[int] = set()
-"""Descriptors that a process forked from this one closes: a lock would be its own as well, and outlive this one."""
-
-
-def _let_go() -> None:
-    while _held:
-        os.close(_held.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)

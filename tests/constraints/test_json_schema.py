@@ -5,11 +5,15 @@ import datetime
 import json
 import math
 import random
+import re
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from constraints.conftest import cases
 from constraints.schemas import INTEGER, SCHEMAS, STRING
@@ -18,6 +22,7 @@ from gesso.constraints import bytes_automaton
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
+from gesso.constraints.expression import NEVER
 from gesso.constraints.json_formats import FORMATS
 from gesso.constraints.json_keywords import decimal, same
 from gesso.constraints.json_numbers import Bound, numbers
@@ -216,6 +221,45 @@ def test_a_number_is_never_read_as_another(schema: Any, valid: list[str], invali
     assert [automaton.matches(text) for text in valid] == [True] * len(valid)
     assert [automaton.matches(text) for text in invalid] == [False] * len(invalid)
     assert all(judge.is_valid(json.loads(text)) for text in valid)
+
+
+_LIMITS = (0, 1, 3, -3, 0.5, 99.99, 10**12, 1e14, 2**53, ODD, 2**53 + 3, SNOWFLAKE)
+_DIGITS = st.sampled_from(["0", "1", "9", "99", *(str(limit) for limit in (2**53, ODD, 2**53 + 3, SNOWFLAKE))])
+_TAILS = st.sampled_from(["", ".0", ".5", ".00000000000000000001", ".99999999999999999999"])
+_NUMBERS = st.tuples(
+    st.sampled_from(["", "-"]),
+    st.one_of(_DIGITS, st.integers(0, 10**19).map(str)),
+    st.one_of(_TAILS, st.integers(0, 10**17).map(lambda digits: f".{digits}")),
+).map("".join)
+_BOUNDS = st.dictionaries(
+    st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+    st.sampled_from(_LIMITS),
+    max_size=3,
+)
+
+
+@given(
+    st.sampled_from(["number", "integer"]),
+    _BOUNDS,
+    st.one_of(st.none(), st.sampled_from(_LIMITS)),
+    st.lists(_NUMBERS, min_size=30, max_size=60),
+)
+@settings(max_examples=cases(40, 400), deadline=None)
+def test_any_number_that_is_taken_is_valid_as_it_is_read(
+    kind: str, bounds: dict[str, float], other: float | None, texts: list[str]
+) -> None:
+    """And what is valid and has no more digits than a float tells apart is taken."""
+    schema = {"type": kind, **bounds, **({} if other is None else {"not": {"const": other}})}
+    judge, taken = jsonschema.Draft202012Validator(schema), NEVER
+    with suppress(OptionError):  # nothing is valid
+        taken = schema_expression(schema)
+    automaton = compile_bytes(taken)
+    for text in texts:
+        valid = judge.is_valid(json.loads(text))
+        if automaton.matches(text):
+            assert valid, (schema, text)
+        elif valid:
+            assert len(re.sub(r"\D", "", text)) > 15 or text.startswith("-0"), (schema, text)
 
 
 def test_formats_hold(mini: Tokenizer) -> None:

@@ -12,9 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import save_file
+from torch import Tensor
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPO = "acme/poet"
+FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+
+
+def write_in_two(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """Writes a checkpoint's weights in two files, of names in order, and their index."""
+    names = sorted(tensors)
+    shards = {FIRST: names[: len(names) // 2], SECOND: names[len(names) // 2 :]}
+    for file, part in shards.items():
+        save_file({name: tensors[name] for name in part}, folder / file)
+    weight_map = {name: file for file, part in shards.items() for name in part}
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map}), "utf-8"
+    )
 
 
 @dataclass

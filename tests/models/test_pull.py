@@ -1,7 +1,6 @@
 """Whole checkpoints from a Hub that breaks: what arrives, what is checked, and what is refused before it."""
 
 import hashlib
-import json
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +9,17 @@ from typing import BinaryIO
 import pytest
 import torch
 from oracle import Shape, random_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models import pull
 from gesso.models.hub import resolve
-from gesso.models.loading import INDEX, load_folder
+from gesso.models.loading import load_folder
 from gesso.models.pull import INCOMPLETE, LOCK, pull_whole
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from models import breaking_hub
-from models.breaking_hub import REPO, Hub, point_at, serving
-
-FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+from models.breaking_hub import FIRST, REPO, SECOND, Hub, point_at, serving, write_in_two
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +29,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_folder(random_model(Shape("sf", hidden=64, mlp=64, head_dim=16, expert_size=64)), folder, dtype="bfloat16")
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    names = sorted(tensors)
-    shards = {FIRST: names[: len(names) // 2], SECOND: names[len(names) // 2 :]}
-    for file, part in shards.items():
-        save_file({name: tensors[name] for name in part}, folder / file)
-    weight_map = {name: file for file, part in shards.items() for name in part}
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}), "utf-8")
+    write_in_two(folder, tensors)
     (folder / "chat_template.jinja").write_text("{{ messages }}", "utf-8")
     (folder / "README.md").write_text("not fetched", "utf-8")
     return folder

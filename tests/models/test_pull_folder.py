@@ -1,6 +1,5 @@
 """A folder that another revision is pulled into: at no time is it a mixture of two that loads."""
 
-import json
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from oracle import Shape, random_model
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models.loading import INDEX, load_folder
@@ -17,20 +15,10 @@ from gesso.models.pull import pull_whole
 from gesso.models.pull_folder import stale_files
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
-from models.breaking_hub import REPO, Hub, point_at, serving
+from models.breaking_hub import FIRST, REPO, SECOND, Hub, point_at, serving, write_in_two
 
-FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 SINGLE = "model.safetensors"
 SMALL = Shape("sf", hidden=64, mlp=64, head_dim=16, expert_size=64)
-
-
-def split(folder: Path, tensors: dict[str, Tensor]) -> None:
-    names = sorted(tensors)
-    shards = {FIRST: names[: len(names) // 2], SECOND: names[len(names) // 2 :]}
-    for file, part in shards.items():
-        save_file({name: tensors[name] for name in part}, folder / file)
-    weight_map = {name: file for file, part in shards.items() for name in part}
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}), "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +34,7 @@ def revisions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             continue
         tensors = load_file(folder / SINGLE)
         (folder / SINGLE).unlink()
-        split(folder, {key: tensor + (name == "changed") for key, tensor in tensors.items()})
+        write_in_two(folder, {key: tensor + (name == "changed") for key, tensor in tensors.items()})
         (folder / "chat_template.jinja").write_text("{{ messages }}", "utf-8")
         (folder / "gesso.json").write_text("{}", "utf-8")
     return made

@@ -27,6 +27,7 @@ from gesso.router.settings import RouterSettings
 from gesso.router.spans import TrySpans
 from gesso.router.tries import Tries
 from gesso.router.writer import Writer
+from gesso.server.attended import disconnected
 from gesso.server.errors import ApiError
 
 log = logging.getLogger("gesso.server")
@@ -80,7 +81,7 @@ class Forward:
     async def _until_gone(self, answer: Coroutine[Any, Any, None], receive: Receive, scope: Scope) -> None:
         """Runs the answer to its end, unless the client goes away or the router stops."""
         work = asyncio.ensure_future(answer)
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         stop = asyncio.ensure_future(self.stopping.wait())
         try:
             await asyncio.wait((work, gone, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -286,11 +287,6 @@ class Forward:
             identity = data.get("response", data).get("id")
             if isinstance(identity, str):
                 self._pins.put(ledger.shown(identity), replica.name, identity)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _said(error: Exception) -> str:

@@ -26,7 +26,7 @@ async def attended(
     Raises:
         ApiError: the client has gone, or the time is over; else what the work raises.
     """
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_disconnected(http.receive))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(disconnected(http.receive))
     left = None if timeout is None else max(0.0, since + timeout - time.monotonic())
     try:
         await asyncio.wait([working, leaving], timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -41,6 +41,7 @@ async def attended(
         leaving.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Returns once the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

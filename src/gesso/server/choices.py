@@ -23,6 +23,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, F
 from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
+from gesso.server.attended import disconnected
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.option_fields import in_fields, request_field
@@ -228,8 +229,7 @@ class Choices:
 
     async def watch(self, receive: Receive) -> None:
         """Cancels the choices when the client disconnects."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await disconnected(receive)
         self._record.outcome = "client_disconnected"
         self._gone.set()
         self.cancel()

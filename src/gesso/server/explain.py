@@ -9,13 +9,13 @@ from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
-from starlette.types import Receive
 
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.constraint import Constraint
 from gesso.constraints.quick_turns import quick_turns
 from gesso.constraints.verdict import submit_texts
 from gesso.errors import QueueFullError, UserError
+from gesso.server.attended import disconnected
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, said
@@ -138,7 +138,7 @@ async def _until_ready(compilation: Compilation[Constraint], http: HttpRequest) 
             loop.call_soon_threadsafe(changed.set)
 
     compilation.on_ready(tell)
-    waits = [asyncio.create_task(changed.wait()), asyncio.create_task(_disconnected(http.receive))]
+    waits = [asyncio.create_task(changed.wait()), asyncio.create_task(disconnected(http.receive))]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -149,8 +149,3 @@ async def _until_ready(compilation: Compilation[Constraint], http: HttpRequest) 
     if not changed.is_set():
         http.state.record.outcome = "client_disconnected"
         raise ApiError(499, "the client hung up")
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

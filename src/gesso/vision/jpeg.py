@@ -1,7 +1,7 @@
 """Counts the scans of a JPEG (ITU-T T.81) before a decoder sees them.
 
 A progressive file sends its pixels in scans, each of which refines all of them. One that changes nothing takes a few
-bytes and still has its decoder go through the whole picture, so that a small file could keep it busy for hours.
+bytes and still has its decoder go through the whole picture, so that a small file could keep it busy for long.
 """
 
 import re

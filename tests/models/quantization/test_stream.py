@@ -23,24 +23,13 @@ from gesso.models.quantization.stream_plan import make_plan, read_source
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from gesso.nn.quant.integer import Int4, Int8
-from models.breaking_hub import REPO, Hub, point_at, serving
+from models.breaking_hub import FIRST, REPO, SECOND, Hub, point_at, serving, write_in_two
 
 CHOSEN = Quantization(Int8(), Int4(32), Int8())
-FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 VISION = "model.encoder.vision_tower.patch.weight"
 Q_PROJ = "model.decoder.layers.0.self_attn.q_proj.weight"
 Q_PROJ_COPY = "model.encoder.language_model.layers.0.self_attn.q_proj.weight"
 TABLE = "model.decoder.embed_tokens.weight"
-
-
-def write(folder: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes a checkpoint's weights in two files, of names in order."""
-    names = sorted(tensors)
-    shards = {FIRST: names[: len(names) // 2], SECOND: names[len(names) // 2 :]}
-    for file, part in shards.items():
-        save_file({name: tensors[name] for name in part}, folder / file)
-    weight_map = {name: file for file, part in shards.items() for name in part}
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}), "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     tensors |= {VISION: torch.ones(3, 2, dtype=torch.bfloat16), "lm_head.weight": tensors[TABLE].clone()}
-    write(folder, tensors)
+    write_in_two(folder, tensors)
     (folder / "chat_template.jinja").write_text("{{ messages }}", "utf-8")
     return folder
 
@@ -232,7 +221,7 @@ def changed(source: Path, folder: Path, **tensors: Tensor | None) -> Path:
     for path in source.iterdir():
         if path.suffix != ".safetensors":
             (folder / path.name).write_bytes(path.read_bytes())
-    write(folder, {name: part for name, part in (weights(source) | tensors).items() if part is not None})
+    write_in_two(folder, {name: part for name, part in (weights(source) | tensors).items() if part is not None})
     return folder
 
 
