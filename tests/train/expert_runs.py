@@ -1,6 +1,5 @@
 """What each process of a test of expert parallelism does."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,6 @@ def make(start: str | None, **changes: Any) -> Recipe:
     finally:
         runs.SHAPE = before  # other tests of this process have that one
     return made
-
-
-def preload() -> None:
-    """Imports what takes a while, once for all."""
-    importlib.import_module("torchao.optim")
 
 
 def train(out: str, start: str | None, changes: dict[str, Any], stop_at: int | None = None) -> None:

@@ -1,68 +1,84 @@
-"""Runs in several processes, quickly: one interpreter imports everything, and its forks meet in a file."""
+"""Runs in several processes, quickly: they are forks of one interpreter with all imports, and meet in a file."""
 
-import contextlib
-import json
+import importlib
+import multiprocessing
 import os
-import signal
-import subprocess
 import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-PARENT = """
-import json, os, sys, traceback
 import torch
 import torch.distributed as dist
-from train import {module}
 
-def member(rank, size, meeting, function, arguments):
-    dist.init_process_group("gloo", store=dist.FileStore(meeting, size), rank=rank, world_size=size)
-    os.environ["WORLD_SIZE"], os.environ["RANK"] = str(size), str(rank)
-    getattr({module}, function)(*arguments)
-
-torch.compile = lambda function, **_: function
-for number, (size, function, arguments) in enumerate(json.loads(sys.argv[2])):
-    members = []
-    if not size:
-        getattr({module}, function)(*arguments)
-    for rank in range(size):
-        if not (pid := os.fork()):
-            try:
-                member(rank, size, os.path.join(sys.argv[1], f"{{number}}.meeting"), function, arguments)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        members.append(pid)
-    while members:
-        ended, status = os.wait()
-        members.remove(ended)
-        if status:  # who waits for one that has failed waits for ever: all end with this process
-            sys.exit(1)
-"""
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": os.pathsep.join(sys.path),
     "OMP_NUM_THREADS": "1",
     "GLOO_SOCKET_IFNAME": "lo",
 }
-
+SECONDS = 200
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["train.runs", "train.context_runs", "train.expert_runs", "torch._dynamo", "torchao.optim"]
+)
 
 Job = tuple[int, str, list[Any]]
-"""A number of processes, a function of a module of these tests that each of them calls, and its arguments. Where the
-number is 0, the process calls it that later ones are forked from."""
+"""A number of processes, a function of a module of these tests that each of them calls, and its arguments."""
+
+
+def member(rank: int, size: int, meeting: Path, module: str, function: str, arguments: list[Any]) -> None:
+    """Calls the function as one of the processes; what it raises is told in a file beside `meeting`."""
+    warnings.simplefilter("ignore")
+    torch.compile = lambda function, **_: function  # it takes longer here than the steps
+    os.environ["WORLD_SIZE"], os.environ["RANK"] = str(size), str(rank)
+    try:
+        store = dist.FileStore(str(meeting), size)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+        getattr(importlib.import_module(f"train.{module}"), function)(*arguments)
+    except BaseException:
+        meeting.with_name(f"{meeting.name}.{rank}").write_text(traceback.format_exc(), encoding="utf-8")
+        os._exit(1)
+    os._exit(0)
 
 
 def run_forks(meeting: Path, module: str, *jobs: Job) -> None:
     """Runs jobs one after the other, with functions of `module`; ends with the first that fails."""
     meeting.mkdir()
-    command = [sys.executable, "-W", "ignore", "-c", PARENT.format(module=module), str(meeting), json.dumps(jobs)]
-    said = meeting / "said"
-    with said.open("w") as file:
-        parent = subprocess.Popen(command, env=ENVIRONMENT, stdout=file, stderr=file, start_new_session=True)
-        try:
-            status = parent.wait(timeout=200)
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # no fork is left, whatever happened
-                os.killpg(parent.pid, signal.SIGKILL)
-            parent.wait()
-    assert status == 0, said.read_text("utf-8")
+    with mock.patch.dict(os.environ, ENVIRONMENT):  # the first call starts the interpreter
+        forkserver.ensure_running()
+    for number, (size, function, arguments) in enumerate(jobs):
+        place = meeting / f"{number}.meeting"
+        with started([(rank, size, place, module, function, arguments) for rank in range(size)]) as members:
+            deadline = time.monotonic() + SECONDS
+            left = {process.sentinel: process for process in members}
+            while left:
+                ended = connection.wait(list(left), timeout=deadline - time.monotonic())
+                assert ended, f"job {number} takes longer than {SECONDS} s"
+                for sentinel in ended:
+                    process = left.pop(sentinel)
+                    process.join()
+                    # Who waits for one that has failed waits for ever.
+                    assert process.exitcode == 0, "\n".join(
+                        said.read_text("utf-8") for said in meeting.glob("*.meeting.*")
+                    )
+
+
+@contextmanager
+def started(members: list[tuple[Any, ...]]) -> Iterator[list[ForkServerProcess]]:
+    """Starts processes; at the end none is left, whatever happened."""
+    processes = [CONTEXT.Process(target=member, args=arguments) for arguments in members]
+    try:
+        for process in processes:
+            process.start()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()

@@ -13,7 +13,7 @@ from gesso.models.quantization.plan import QLORA
 from gesso.train.checkpoint import OPTIMIZER, export
 from gesso.train.estimate import Workload, estimate
 from gesso.train.expert_parallel import check_expert_parallel, own_experts
-from train.expert_runs import SHAPE, hold, make, preload, train
+from train.expert_runs import SHAPE, hold, make, train
 from train.forks import Job, run_forks
 from train.runs import losses_of
 from train.runs import train as run
@@ -74,7 +74,7 @@ def test_deltas_packed_experts_and_moments_in_eight_bits(tmp_path: Path, monkeyp
     """What processes hold is what an estimate says, and each reads its own experts alone."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # it takes longer here than the steps
     start = str(tmp_path / "start")
-    jobs: list[Job] = [(0, preload.__name__, [])]
+    jobs = list[Job]()
     for name, settings in DELTAS.items():
         train(str(tmp_path / name), start, settings)
         jobs.append((2, train.__name__, [str(tmp_path / f"{name}-2"), start, settings]))
