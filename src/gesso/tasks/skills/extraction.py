@@ -7,11 +7,10 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots, expand, read_phrasings
 from gesso.tasks.to_json import same_json
-from gesso.tasks.words import COLOURS
+from gesso.tasks.words import COLOURS, words_of
 
 _ASK = read_phrasings("extraction", "ask")
 
