@@ -91,7 +91,7 @@ class Forward:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             if gone.done():
-                scope["state"]["record"].outcome = "client_disconnected"
+                scope["state"]["record"].disconnected()
             else:
                 raise ApiError(503, "the router stopped this request: it is shutting down", code="shutting_down")
         finally:

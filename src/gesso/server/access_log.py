@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gesso.server.errors import internal_error
+from gesso.server.errors import ApiError, internal_error
 from gesso.server.http_span import begin_http_span, end_http_span
 from gesso.server.studio import is_file_of_studio
 from gesso.telemetry import w3c
@@ -52,6 +52,11 @@ class Record:
         self.prompt_tokens += result.prompt_tokens if counts_prompt else 0
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
+
+    def disconnected(self) -> ApiError:
+        """Notes that the client has gone, and makes the error that the request ends with."""
+        self.outcome = "client_disconnected"
+        return ApiError(499, "the client disconnected")
 
     def begin(self, traces: "Traces", scope: Scope) -> None:
         """Begins the span of the request, unless its path is none that is traced."""

@@ -23,7 +23,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, F
 from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
-from gesso.server.attended import disconnected
+from gesso.server.attended import disconnected, ready_before
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.option_fields import in_fields, request_field
@@ -122,25 +122,13 @@ class Choices:
 
     async def _until_ready(self, prepared: PreparedRequest, timeout: float | None) -> None:
         """Waits for a constraint, for the client to go, or until the request has taken `timeout` seconds."""
-        if prepared.ready:
+        if prepared.ready:  # whether or not its client is still there
             return
-        changed = asyncio.Event()
-
-        def tell() -> None:
-            with suppress(RuntimeError):  # the loop is closed: the server has gone
-                self._loop.call_soon_threadsafe(changed.set)
-
-        prepared.on_ready(tell)
-        waits = [asyncio.create_task(event.wait()) for event in (changed, self._gone)]
-        try:
-            left = None if timeout is None else max(0.0, prepared.since + timeout - time.monotonic())
-            done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        left = None if timeout is None else max(0.0, prepared.since + timeout - time.monotonic())
+        ready = await ready_before(prepared, self._gone.wait, left)
         if self._gone.is_set():
             raise self._cancelled()
-        if not done:
+        if not ready:
             raise ApiError(504, f"its constraint was not compiled within {timeout:g} seconds", code="timeout")
 
     def _listener(self, choice: int) -> Callable[[Event], None]:
@@ -230,7 +218,7 @@ class Choices:
     async def watch(self, receive: Receive) -> None:
         """Cancels the choices when the client disconnects."""
         await disconnected(receive)
-        self._record.outcome = "client_disconnected"
+        self._record.disconnected()
         self._gone.set()
         self.cancel()
 
@@ -245,5 +233,5 @@ class Choices:
 
     def _cancelled(self) -> ApiError:
         if self._record.outcome == "client_disconnected":
-            return ApiError(499, "the client hung up")
+            return self._record.disconnected()
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")
