@@ -33,8 +33,9 @@ class Settings:
     log_prompts: bool = False
     """Whether prompts stand in the access log."""
     max_body_bytes: int = 4 * 2**20
+    """Bytes that a request's body may have; `MEDIA_BODY_BYTES` where it may hold images."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """Of a request; `MEDIA_BODY_BYTES` where it may hold images."""
+    """Bounds of each client's connection, before its request is looked at."""
     max_images: int = 16
     """Images and clips of one request."""
     media_hosts: tuple[str, ...] = ()
