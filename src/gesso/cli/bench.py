@@ -31,6 +31,7 @@ from gesso.cli.bench_options import (
 )
 from gesso.cli.output import print_json
 from gesso.cli.progress import working
+from gesso.cli.signals import INTERRUPTED
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
 
@@ -114,7 +115,7 @@ def bench(
         plot_report(report, plot)
     if "error" in report.get("peer", {}):
         return 1
-    return 0 if report["complete"] else 130
+    return 0 if report["complete"] else INTERRUPTED
 
 
 def _count(
