@@ -51,7 +51,7 @@ class Choices:
         self._arrived = asyncio.Event()
         self._gone = asyncio.Event()
         """The client has."""
-        self.tickets: list[RequestHandle] = []
+        self.handles: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
         """Of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Choices:
             if trace is not None:
                 trace.queued()
             for number in range(len(requests)):
-                choices.tickets.append(service.submit(prepared.pop(0), choices._listener(number)))
+                choices.handles.append(service.submit(prepared.pop(0), choices._listener(number)))
 
         callback = asyncio.create_task(choices.watch(receive))
         try:
@@ -117,7 +117,7 @@ class Choices:
             for left in prepared:
                 left.cancel()
             if trace is not None:
-                record.closing.append(partial(trace.emit, choices.tickets))
+                record.closing.append(partial(trace.emit, choices.handles))
         return choices
 
     async def _until_ready(self, prepared: PreparedRequest, timeout: float | None) -> None:
@@ -164,26 +164,26 @@ class Choices:
 
     def cancel(self) -> None:
         """Cancels all choices."""
-        for ticket in self.tickets:
-            ticket.cancel()
+        for handle in self.handles:
+            handle.cancel()
 
     @property
     def position(self) -> int:
         """Counts the requests before the foremost choice in the queue."""
-        return min((ticket.position for ticket in self.tickets), default=0)
+        return min((handle.position for handle in self.handles), default=0)
 
-    async def events(self, patience: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
-        """Yields events with the number of their choice until all are finished, and None after `patience` seconds
-        without any.
+    async def events(self, keep_alive_seconds: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
+        """Yields events with the number of their choice until all are finished, and None after
+        `keep_alive_seconds` without any.
 
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
         """
-        while len(self.results) < len(self.tickets):
+        while len(self.results) < len(self.handles):
             while not self._queue:
                 self._arrived.clear()
                 try:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(keep_alive_seconds):
                         await self._arrived.wait()
                 except TimeoutError:
                     yield None
@@ -213,7 +213,7 @@ class Choices:
         finally:
             callback.cancel()
             self.cancel()
-        return [self.results[number] for number in range(len(self.tickets))]
+        return [self.results[number] for number in range(len(self.handles))]
 
     async def watch(self, receive: Receive) -> None:
         """Cancels the choices when the client disconnects."""
