@@ -59,9 +59,9 @@ class Outcome:
     """Holds what a simulation saw. Times are in seconds."""
 
     requests: int
-    """Finished."""
+    """Requests that were finished."""
     tokens_per_second: float
-    """Over the time in which requests came."""
+    """Tokens a second over the time in which requests came."""
     first_block: tuple[float, float]
     """Median and 95th percentile of the time to the first block."""
     whole: tuple[float, float]
@@ -72,7 +72,7 @@ class Outcome:
     repeated: int
     """Requests that were asked of another replica."""
     seconds: float = 0.0
-    """From the beginning until the last request was finished."""
+    """Seconds from the beginning until the last request was finished."""
 
 
 def simulate(
@@ -130,7 +130,7 @@ class _Play:
         self._fleet = [_Replica(place) for place in range(replicas)]
         self._events: list[tuple[float, int, str, int, int]] = []
         self._homeless: list[_Request] = []
-        """Those that came while no replica was up."""
+        """Requests that came while no replica was up."""
         self._finished: list[tuple[float, float, int]] = []
         """Seconds to the first block and to the end, and canvases."""
         self._now, self._order, self._repeated = 0.0, 0, 0

@@ -14,19 +14,19 @@ class Load:
     """Tokens that have to be encoded, those of stored prefixes left out."""
     output: float
     steps: float
-    """Of a canvas."""
+    """Denoising steps of a canvas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Is one request that comes."""
+    """Describes one request that comes."""
 
     came: float
     """Seconds since the beginning."""
     prompt: int
     """Tokens that have to be encoded."""
     canvases: Sequence[int]
-    """Steps of each."""
+    """Denoising steps of each canvas."""
 
 
 SEED = 0

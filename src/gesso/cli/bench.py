@@ -167,7 +167,7 @@ def _name(path: Path, quantize: str | None, embedding: str | None) -> str:
 def _run_random(
     path: Path, formats: list[str | None], cells: "list[Cell]", settings: "Settings", load: LoadOptions
 ) -> "Report":
-    """Over weights that are drawn; what can be refused is, before they are."""
+    """The report over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.random_weights import random_engine, read_formats, read_shape
 
@@ -186,7 +186,7 @@ def _run(
     *,
     peer: str | None,
 ) -> "Report":
-    """Over a checkpoint, with images and their budget, and then in the peer, when our weights have been let go of."""
+    """The report over a checkpoint, with images and their budget; then in the peer, when our weights are let go of."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.images import BenchImages
     from gesso.bench.peer import check_peer, peer_job, run_peer

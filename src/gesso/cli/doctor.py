@@ -24,7 +24,7 @@ VARIABLES = (
 MATMUL = {"cpu": 512, "mps": 2048, "cuda": 4096}
 """Rows and columns of the matrices that are multiplied, by kind of device."""
 SECONDS = 0.1
-"""That a rate is measured for, and the call that exceeds it."""
+"""Seconds for which a rate is measured, and longer by the call that exceeds them."""
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -41,17 +41,17 @@ class Row:
     interval: Interval
     """Wilson's 95% interval of the share that is right."""
     passes: float
-    """Of an answer, the mean."""
+    """Passes of an answer, the mean."""
     passes_interval: Interval
     tokens_per_forward: float
     seconds: float
-    """Of an answer, the mean, others of its batch beside it."""
+    """Seconds of an answer among others of its batch, the mean."""
     paired: int
     """Examples that the first setting answered too."""
     fixed: int
-    """Of them, those that are right here alone."""
+    """Examples among these that are right here alone."""
     broken: int
-    """Those that are right there alone."""
+    """Examples among these that are right there alone."""
     p: float
     """McNemar's exact test of the two, two-sided."""
     p_holm: float

@@ -42,7 +42,7 @@ LARGE_BODY = 2**17
 
 
 class Forward:
-    """Is the part of the application that asks replicas."""
+    """Forwards requests to replicas."""
 
     def __init__(self, settings: RouterSettings, pool: Pool, metrics: RouterMetrics) -> None:
         self._settings, self._pool, self._metrics = settings, pool, metrics

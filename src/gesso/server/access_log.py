@@ -39,13 +39,13 @@ class Record:
     completion_tokens: int = 0
     steps: int = 0
     trace_id: str | None = None
-    """Of the trace that the request is a part of: its own where traces are made, else what `traceparent` names."""
+    """Id of the trace that the request is a part of: its own where traces are made, else what `traceparent` names."""
     span: "Span | None" = None
-    """Where traces are made, and this request is kept in one."""
+    """Span of the request, where traces are made and this one is kept."""
     closing: list[Callable[[], None]] = field(default_factory=list)
     """Called when the request is over, before its span ends."""
     prompt: Any = None
-    """Only where prompts are to be logged."""
+    """The prompt, only where prompts are to be logged."""
 
     def add(self, result: "GenerationResult", counts_prompt: bool = True) -> None:
         """Adds a finished choice to the counts: its prompt too, unless another choice of the same prompt counts it."""
@@ -80,7 +80,7 @@ class CountsRequests(Protocol):
     """Has the counter of HTTP requests."""
 
     http: "Counter"
-    """By route and status."""
+    """Requests by route and status."""
 
 
 class AccessLog:

@@ -42,7 +42,7 @@ async def attended(
 
 
 class Awaited(Protocol):
-    """Is made in another thread, which tells when it is ready."""
+    """Becomes ready in another thread, which tells so."""
 
     @property
     def ready(self) -> bool:

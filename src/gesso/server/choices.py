@@ -50,10 +50,10 @@ class Choices:
         self._frames = 0
         self._arrived = asyncio.Event()
         self._gone = asyncio.Event()
-        """The client has."""
+        """Set once the client has gone."""
         self.handles: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
-        """Of the choices that are finished."""
+        """Results of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
         """What a client should know of every one of them."""
 

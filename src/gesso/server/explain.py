@@ -56,7 +56,7 @@ class Explanation(BaseModel):
     ignored: list[str]
     """JSON pointers of keywords and formats of the schema that say nothing here."""
     states: int
-    """Of its automaton over bytes; 0 where it is not usable."""
+    """States of its automaton over bytes; 0 where it is not usable."""
 
 
 class _Places:

@@ -10,7 +10,7 @@ from gesso.server.connection import ConnectionLimits
 from gesso.server.hosts import check_names
 
 MEDIA_BODY_BYTES = 48 * 2**20
-"""Of a request that may hold images: one of the largest that is read, in base64."""
+"""Bytes of a request that may hold images: one of the largest that is read, in base64."""
 _HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:[0-9]{1,5})?")
 
 

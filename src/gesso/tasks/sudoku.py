@@ -213,7 +213,7 @@ class _Symmetry:
     """A way to turn a grid into another of the same game, and back."""
 
     order: Sequence[int]
-    """For every cell the one that its digit comes from."""
+    """The cell that each cell's digit comes from."""
     labels: str
     """What 1 to 9 become."""
 
