@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,34 @@ def is_sentence(text: str) -> bool:
     """Says whether a text begins with a verb, as far as its ending tells."""
     first = text.split(maxsplit=1)[0].rstrip(",")
     return bool(re.fullmatch(r"[A-Z][a-z-]*s", first)) and not NOUNS.fullmatch(first)
+
+
+LINKING = re.compile(
+    "(Above|After|Among|As|At|Before|Behind|Below|Beside|Between|By|For|From|In|Of|On|Over|Per|Since|That|To|Under|"
+    "Until|With|Within|Without)\\b"
+)
+"""Words that lead on from a noun, which an attribute's docstring has to name."""
+
+
+def attributes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yields the docstrings of a module's constants and attributes, by name."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", ())
+        for before, after in pairwise(body if isinstance(body, list) else ()):
+            if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+                value = after.value.value if isinstance(after.value, ast.Constant) else None
+                if isinstance(value, str):
+                    yield ast.unparse(before).partition("=")[0].strip(), value
+
+
+def test_docstrings_of_attributes_repeat_their_noun() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)} {name}: {text}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name, text in attributes(ast.parse(path.read_text("utf-8")))
+        if LINKING.match(text)
+    ]
+    assert found == []
 
 
 PACKAGES = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}

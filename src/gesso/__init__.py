@@ -94,13 +94,7 @@ __all__ = [
 ]
 
 
-_RENAMED = {"DraftFrame": "DenoisingFrame"}
-"""Names of earlier versions, and what they are called now."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        raise AttributeError(f"gesso.{name} is gesso.{_RENAMED[name]} now")
     if name not in _HOMES:
         raise AttributeError(f"module 'gesso' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)

@@ -75,7 +75,7 @@ class LayerConfig:
 
 
 class ModelShape(Protocol):
-    """Is all that engine, runner and server know of a model's config, whatever its family. Lengths are in tokens."""
+    """Holds all that engine, runner and server know of a model's config, whatever its family. Lengths are in tokens."""
 
     @property
     def family(self) -> str:

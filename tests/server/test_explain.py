@@ -107,11 +107,12 @@ def test_a_constraint_is_compiled_once(client: TestClient, monkeypatch: pytest.M
 
 
 def test_who_asks_no_more_is_not_compiled_for() -> None:
-    """The wait gives the compilation up when it is cancelled, as it is when the client hangs up."""
+    """The wait gives the compilation up when it is cancelled, as it is when the client disconnects."""
     import asyncio
     from types import SimpleNamespace
 
     from gesso.constraints.budget import Budget
+    from gesso.server.access_log import Record
     from gesso.server.errors import ApiError
     from gesso.server.explain import _until_ready
 
@@ -121,7 +122,7 @@ def test_who_asks_no_more_is_not_compiled_for() -> None:
     async def gone() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
-    http = SimpleNamespace(receive=gone, state=SimpleNamespace(record=SimpleNamespace(outcome="")))
-    with pytest.raises(ApiError, match="hung up"):
+    http = SimpleNamespace(receive=gone, state=SimpleNamespace(record=Record("one")))
+    with pytest.raises(ApiError, match="the client disconnected"):
         asyncio.run(_until_ready(compilation, http))  # type: ignore[arg-type]
     assert (compilation._waiting, http.state.record.outcome) == (0, "client_disconnected")

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 from gesso.errors import ImageError, OptionError
 from gesso.extras import pip_install
 from gesso.vision.limits import ImageLimits
-from gesso.vision.preprocess import ImageSource, PreparedImage, load_image, prepare_image, prepare_images
+from gesso.vision.preprocess import ImageSource, PreparedImage, load_image, prepare_image
 from gesso.vision.size import BUDGETS, PatchLayout, soft_tokens
 from vision.pictures import encoded, numbers, photo, reference
 
@@ -295,13 +295,13 @@ def test_equal_digests_mean_equal_pixels_of_equal_size() -> None:
     assert not one.patches.flags.writeable
 
 
-def test_several_pictures_and_which_of_them_is_broken() -> None:
+def test_a_broken_picture_and_a_budget_that_there_is_not() -> None:
     good = encoded(photo(60, 40), "PNG")
-    assert [each.soft_tokens for each in prepare_images([good, good], 70)] == [soft_tokens(60, 40, 70)] * 2
-    with pytest.raises(ImageError, match=r"^image 2: the image is truncated"):
-        prepare_images([good, good[:200]])
+    assert prepare_image(good, 70).soft_tokens == soft_tokens(60, 40, 70)
+    with pytest.raises(ImageError, match=r"^the image is truncated"):
+        prepare_image(good[:200])
     with pytest.raises(OptionError, match="soft tokens"):
-        prepare_images([good], 71)
+        prepare_image(good, 71)
 
 
 def test_importing_it_imports_neither_pillow_nor_torch() -> None:

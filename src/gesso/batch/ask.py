@@ -13,6 +13,8 @@ from gesso.errors import GessoError, OptionError
 
 LONGEST_PAUSE = 30.0
 """Seconds between two tries, at most."""
+PATIENCE = 300.0
+"""Seconds for which a server that fails is asked again."""
 JSON = {"Content-Type": "application/json"}
 _AGAIN = (429, 502, 503)
 """Answers that say nothing of the request: the server is full, or not there."""
@@ -31,7 +33,7 @@ class Asker:
             the first failure. A full queue is none.
     """
 
-    def __init__(self, client: httpx.AsyncClient, patience: float = 300.0) -> None:
+    def __init__(self, client: httpx.AsyncClient, patience: float) -> None:
         self._client = client
         self._patience = patience
         self._reached = False
@@ -74,7 +76,7 @@ class Asker:
         await self._client.aclose()
 
 
-def over_http(url: str, key: str | None = None, patience: float = 300.0) -> Asker:
+def over_http(url: str, key: str | None = None) -> Asker:
     """Makes an asker of a server, or of a router before several.
 
     Raises:
@@ -89,7 +91,7 @@ def over_http(url: str, key: str | None = None, patience: float = 300.0) -> Aske
     except httpx.InvalidURL as error:
         raise OptionError(f"--server {url} is no address: {error}", option="server") from None
     base = url.rstrip("/").removesuffix("/v1")
-    return Asker(httpx.AsyncClient(base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=10.0)), patience)
+    return Asker(httpx.AsyncClient(base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=10.0)), PATIENCE)
 
 
 def in_process(app: Any, key: str | None = None, host: str = "localhost") -> Asker:

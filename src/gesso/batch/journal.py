@@ -36,7 +36,7 @@ class Journal:
         self.done: set[str] = set()
         """Ids of the answers that are there."""
         self.failed = 0
-        """How many of them are errors."""
+        """Number of those answers that are errors."""
         if path.is_dir():
             raise OptionError(f"{path} is a folder: answers go to a file", option=option)
         if path.exists() and not path.is_file():

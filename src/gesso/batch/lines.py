@@ -38,7 +38,7 @@ class BatchRequest:
     """Holds one line of the input."""
 
     number: int
-    """Of the line in its file, from 1."""
+    """Number of the line in its file, from 1."""
     custom_id: str | None
     """None where the line has none that can be read."""
     url: str = ""

@@ -12,7 +12,7 @@ from gesso.generation import Mode
 from gesso.options import keyword
 
 MODES: tuple[Mode, ...] = ("canvas", "ar")
-"""Those that are measured: `auto` would be one of the two."""
+"""Modes that are measured: `auto` would be one of the two."""
 RANDOM_STEPS = 16
 """Steps of a canvas of random weights, which never settle, where nobody says how many."""
 

@@ -20,7 +20,7 @@ class Work:
     """Counts the bytes and operations of one step."""
 
     bytes: float
-    """That must be read."""
+    """Bytes that must be read."""
     operations: float
     """Multiplications and additions."""
 
@@ -30,7 +30,7 @@ class Rates:
     """Holds what a machine reads and computes in a second."""
 
     bytes: float
-    """That it reads from memory."""
+    """Bytes that it reads from memory in a second."""
     operations: float
     """Operations of matmuls a second, in the dtype and in shapes of the model."""
 

@@ -43,7 +43,7 @@ class CellResult:
     tokens_per_s: Spread
     """Tokens a second of the whole batch, prompts included."""
     peak_bytes: int
-    """Over what was held before the first cell, weights included."""
+    """Bytes at the peak beyond what was held before the first cell; weights are included."""
     peak_is_of_cell: bool
     joules: float | None
     """Joules of a repeat in the median; None where the device does not tell."""

@@ -30,17 +30,17 @@ class StepCosts:
     """Holds the seconds of a replica's steps."""
 
     step: Callable[[int], float]
-    """Of one denoising step of so many canvases together."""
+    """Seconds of one denoising step of so many canvases together."""
     prompt_token: float
-    """Of one prompt token that is encoded."""
+    """Seconds that the encoding of one prompt token takes."""
     canvas: int
     """Tokens of a canvas."""
     source: str
     """Where the figures are from, for the reader."""
     block: float | None = None
-    """Of the encoding of a canvas that is done; as many prompt tokens' without it."""
+    """Seconds that the encoding of a finished canvas takes; None counts it as so many prompt tokens."""
     request: float = 0.0
-    """Of all that a request costs the same processor beside its passes."""
+    """Seconds of all that a request costs the same processor beside its passes."""
 
     @property
     def commit(self) -> float:
@@ -56,7 +56,7 @@ class Memory:
     request: float
     """Keys and values of one request at its longest."""
     limit: float
-    """For weights and requests together."""
+    """Bytes that there are for weights and requests together."""
 
     @property
     def requests(self) -> int:

@@ -13,13 +13,13 @@ from gesso.errors import OptionError
 
 MOST_REPLICAS = 2000
 FAULT_SECONDS = 120.0
-"""For which a replica is lost."""
+"""Seconds for which a replica is lost."""
 FAULT_PLAYED = 240.0
 """Seconds of traffic that a fault is played with: it ends within them, and what has queued up meanwhile is seen."""
 FAULT_BEGINS = 60.0
 """Seconds after which a replica is lost, where a third of the undisturbed play is not less."""
 REQUESTS = 3000
-"""Of a simulation without faults."""
+"""Requests of a simulation without faults."""
 MOST_PLAYED = 30_000
 """Requests of one simulation, which take some seconds."""
 MOST_STEPS, LEAST_PLAYED = 2_000_000, 30
@@ -44,13 +44,13 @@ class Users:
 
     users: int = 500
     requests_per_hour: float = 20.0
-    """Of one user."""
+    """Requests an hour of one user."""
     prompt: int = 1024
     output: int = 512
     cached: float = 0.5
     """Share of prompts' tokens that the prefix store has."""
     steps: float = 12.0
-    """Of a canvas."""
+    """Denoising steps of a canvas."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
@@ -84,18 +84,18 @@ class Plan:
 
     replicas: int
     spare: int
-    """Of them, so many may be lost."""
+    """Replicas, among these, that may be lost."""
     at_once: int
     """Requests that a replica runs together."""
     requests_per_second: float
     capacity: float
     """Requests a second that one replica answers at full load."""
     tokens_per_second: float
-    """That one replica writes at full load."""
+    """Tokens a second that one replica writes at full load."""
     memory: Memory | None
     usual: Outcome
     with_fault: Outcome
-    """One replica is lost for two minutes, a minute from the beginning or earlier."""
+    """What is seen while one replica is lost for two minutes, a minute from the beginning or earlier."""
 
     @property
     def fault_seen(self) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gesso.capacity.cost import StepCosts
-from gesso.capacity.traffic import Arrival, Load, draw_arrivals
+from gesso.capacity.traffic import SEED, Arrival, Load, draw_arrivals
 
 
 @dataclass(slots=True)
@@ -59,9 +59,9 @@ class Outcome:
     """Holds what a simulation saw. Times are in seconds."""
 
     requests: int
-    """Finished."""
+    """Requests that were finished."""
     tokens_per_second: float
-    """Over the time in which requests came."""
+    """Tokens a second over the time in which requests came."""
     first_block: tuple[float, float]
     """Median and 95th percentile of the time to the first block."""
     whole: tuple[float, float]
@@ -72,7 +72,7 @@ class Outcome:
     repeated: int
     """Requests that were asked of another replica."""
     seconds: float = 0.0
-    """From the beginning until the last request was finished."""
+    """Seconds from the beginning until the last request was finished."""
 
 
 def simulate(
@@ -82,7 +82,6 @@ def simulate(
     at_once: int,
     *,
     requests: int = 3000,
-    seed: int = 0,
     failures: Sequence[tuple[float, float]] = (),
 ) -> Outcome:
     """Plays so many requests to their ends.
@@ -91,8 +90,8 @@ def simulate(
         at_once: requests that a replica runs together.
         failures: when a replica fails, and after how many seconds it is back; the first replica first, in turns.
     """
-    arrivals = draw_arrivals(load, costs.canvas, requests, seed)
-    return play(arrivals, costs, replicas, at_once, seed=seed, failures=failures)
+    arrivals = draw_arrivals(load, costs.canvas, requests)
+    return play(arrivals, costs, replicas, at_once, failures=failures)
 
 
 def play(
@@ -101,7 +100,6 @@ def play(
     replicas: int,
     at_once: int,
     *,
-    seed: int = 0,
     failures: Sequence[tuple[float, float]] = (),
     processors: int | None = None,
 ) -> Outcome:
@@ -112,7 +110,7 @@ def play(
         failures: when a replica fails, and after how many seconds it is back; the first replica first, in turns.
         processors: that the replicas share, replica i on processor i modulo so many; one each without it.
     """
-    return _Play(costs, replicas, at_once, failures, processors or replicas, seed).run(arrivals)
+    return _Play(costs, replicas, at_once, failures, processors or replicas).run(arrivals)
 
 
 class _Play:
@@ -125,15 +123,14 @@ class _Play:
         at_once: int,
         failures: Sequence[tuple[float, float]],
         processors: int,
-        seed: int,
     ) -> None:
         self._costs, self._at_once, self._failures = costs, at_once, failures
         self._processors = processors
-        self._draw = random.Random(seed)
+        self._draw = random.Random(SEED)
         self._fleet = [_Replica(place) for place in range(replicas)]
         self._events: list[tuple[float, int, str, int, int]] = []
         self._homeless: list[_Request] = []
-        """Those that came while no replica was up."""
+        """Requests that came while no replica was up."""
         self._finished: list[tuple[float, float, int]] = []
         """Seconds to the first block and to the end, and canvases."""
         self._now, self._order, self._repeated = 0.0, 0, 0

@@ -52,9 +52,9 @@ def batch(
 ) -> int:
     """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
     from gesso.batch.journal import Journal
+    from gesso.cli.failure import needs
     from gesso.cli.session import note
     from gesso.errors import GessoError, OptionError, UserError
-    from gesso.extras import pip_install
 
     _check_counts(workers=workers, max_num_seqs=max_num_seqs)
     if server is not None and (load != LoadOptions() or kv_memory is not None or adapter):
@@ -73,19 +73,16 @@ def batch(
         if there < scanned.lines:
             at_once = workers or max_num_seqs
             try:
-                if server is not None:
-                    from gesso.batch.ask import over_http
+                with needs("server", "batches need"):
+                    if server is not None:
+                        from gesso.batch.ask import over_http
 
-                    _run(over_http(server, api_key), input, scanned, journal, at_once)
-                else:
-                    with _application(load, max_num_seqs, at_once, kv_memory, adapter or []) as app:
-                        from gesso.batch.ask import in_process
+                        _run(over_http(server, api_key), input, scanned, journal, at_once)
+                    else:
+                        with _application(load, max_num_seqs, at_once, kv_memory, adapter or []) as app:
+                            from gesso.batch.ask import in_process
 
-                        _run(in_process(app), input, scanned, journal, at_once)
-            except ModuleNotFoundError as error:
-                if (error.name or "").startswith("gesso"):
-                    raise
-                raise OptionError(f"{error.name} is missing; batches need {pip_install('server')}") from None
+                            _run(in_process(app), input, scanned, journal, at_once)
             except UserError:
                 # The same command would be refused again.
                 raise

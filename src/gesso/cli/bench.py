@@ -31,6 +31,7 @@ from gesso.cli.bench_options import (
 )
 from gesso.cli.output import print_json
 from gesso.cli.progress import working
+from gesso.cli.signals import INTERRUPTED
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
 
@@ -114,7 +115,7 @@ def bench(
         plot_report(report, plot)
     if "error" in report.get("peer", {}):
         return 1
-    return 0 if report["complete"] else 130
+    return 0 if report["complete"] else INTERRUPTED
 
 
 def _count(
@@ -166,7 +167,7 @@ def _name(path: Path, quantize: str | None, embedding: str | None) -> str:
 def _run_random(
     path: Path, formats: list[str | None], cells: "list[Cell]", settings: "Settings", load: LoadOptions
 ) -> "Report":
-    """Over weights that are drawn; what can be refused is, before they are."""
+    """The report over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.random_weights import random_engine, read_formats, read_shape
 
@@ -185,7 +186,7 @@ def _run(
     *,
     peer: str | None,
 ) -> "Report":
-    """Over a checkpoint, with images and their budget, and then in the peer, when our weights have been let go of."""
+    """The report over a checkpoint, with images and their budget; then in the peer, when our weights are let go of."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.images import BenchImages
     from gesso.bench.peer import check_peer, peer_job, run_peer

@@ -11,7 +11,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.attachments import COMMANDS, Attachments
 from gesso.cli.progress import is_screen
-from gesso.cli.signals import SIGNALS
+from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
 from gesso.load_options import LoadOptions
 from gesso.options import options_of
@@ -94,7 +94,7 @@ def chat(
             # Half an answer would be taken for a whole one in the turns that follow.
             messages.pop()
             if not asks or _terminated():
-                return 130
+                return INTERRUPTED
             note("this turn is forgotten")
             continue
         messages.append({"role": "assistant", "content": result.text})
@@ -133,19 +133,15 @@ def _wrapped(text: str) -> str:
 
 
 def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "RemoteModel":
+    from gesso.cli.failure import needs
     from gesso.errors import OptionError
-    from gesso.extras import pip_install
 
     if load != LoadOptions(model=load.model):
         *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
         message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
         raise OptionError(message, option="server")
-    try:
+    with needs("server", "--server needs"):
         from gesso.cli.remote import RemoteModel
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("gesso"):
-            raise
-        raise OptionError(f"{error.name} is missing; --server needs {pip_install('server')}") from None
     return RemoteModel(server, load.model if named else None, api_key)
 
 

@@ -68,8 +68,8 @@ def deploy(
     """Serve models from replicas whose number follows their queues, on a Ray cluster of this machine."""
     import os
 
+    from gesso.cli.failure import needs
     from gesso.errors import OptionError
-    from gesso.extras import pip_install
 
     if not ray:
         raise OptionError("gesso deploy needs --ray: there is no other cluster", option="ray")
@@ -92,14 +92,10 @@ def deploy(
     }
     if api_key:
         os.environ["GESSO_API_KEY"] = " ".join(api_key)  # the cluster's processes inherit it
-    try:
+    with needs("ray", "this needs"):
         from gesso.cluster.local import run_locally
 
         run_locally(args, host, port, lambda url: print(f"{', '.join(models)} is served at {url}", flush=True))
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("gesso"):
-            raise
-        raise OptionError(f"{error.name} is missing; this needs {pip_install('ray')}") from None
     return 0
 
 

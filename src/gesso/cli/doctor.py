@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli.doctor_parts import NEEDED, missing_parts, version_of
+from gesso.cli.output import format_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ VARIABLES = (
 MATMUL = {"cpu": 512, "mps": 2048, "cuda": 4096}
 """Rows and columns of the matrices that are multiplied, by kind of device."""
 SECONDS = 0.1
-"""That a rate is measured for, and the call that exceeds it."""
+"""Seconds for which a rate is measured, and longer by the call that exceeds them."""
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -189,15 +190,15 @@ def _show(facts: dict[str, Any]) -> None:
     section("what auto picks", automatic_rows(facts["auto"]))
     for device in facts["devices"]:
         rates = device["matmul_operations"].items()
-        total = "" if device["memory"] is None else f" of {_size(device['memory'])}"
-        rows = {"memory": f"{_size(device['free'])}{total} free"}
+        total = "" if device["memory"] is None else f" of {format_bytes(device['memory'])}"
+        rows = {"memory": f"{format_bytes(device['free'])}{total} free"}
         rows |= {name: "no matmul" if rate is None else f"{_rate(rate)} matmul" for name, rate in rates}
         if device["link"] is not None:
             rows["link"] = f"{device['link'] / 1e9:,.1f} GB/s from host memory"
         section(f"device {device['device']}" + (f" ({device['name']})" if ":" in device["device"] else ""), rows)
     caches = facts["caches"]
     token = "a token is stored" if caches["logged_in"] else "no token; private and gated models need hf auth login"
-    section("Hugging Face", {"cache": f"{caches['hub']} ({_size(caches['bytes'])})", "login": token})
+    section("Hugging Face", {"cache": f"{caches['hub']} ({format_bytes(caches['bytes'])})", "login": token})
     if facts["environment"]:
         section("environment", facts["environment"])
     if not facts["missing"]:
@@ -205,10 +206,6 @@ def _show(facts: dict[str, Any]) -> None:
     for part in facts["missing"]:
         console.print(Text.assemble(("missing: ", "bold yellow"), f"{', '.join(part['packages'])} ({part['for']})"))
         console.print(Text(f"  {part['install']}"), soft_wrap=True)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 def _rate(operations: float) -> str:

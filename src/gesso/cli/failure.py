@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gesso.cli.output import print_json
-from gesso.errors import GessoError
+from gesso.errors import GessoError, OptionError
 
 
 def fail(error: Exception, message: str, code: int, command: Any, arguments: Sequence[str]) -> int:
@@ -36,6 +37,26 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
     if hint:
         remark("  " + hint)
     return code
+
+
+@contextmanager
+def needs(extra: str, what: str) -> Iterator[None]:
+    """Turns the lack of a package that an extra brings into an error that says how to install it.
+
+    Args:
+        what: what the message says before the command, such as `the server needs`.
+
+    Raises:
+        OptionError: a package is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("gesso"):
+            raise
+        from gesso.extras import pip_install
+
+        raise OptionError(f"{error.name} is missing; {what} {pip_install(extra)}") from None
 
 
 def remark(line: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from gesso.train.file_data import FileData
@@ -260,7 +261,7 @@ def finetune(
     if not is_main_process():
         return 0
     print_result(recipe, outcome, out)
-    return 130 if outcome.reason == "interrupted" else 0
+    return INTERRUPTED if outcome.reason == "interrupted" else 0
 
 
 def _print_data(examples: "FileData", vary_copies: float) -> None:

@@ -10,6 +10,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli import search
 from gesso.cli.progress import is_screen
+from gesso.cli.signals import INTERRUPTED
 from gesso.generation import engine_options
 from gesso.load_options import LoadOptions
 
@@ -93,7 +94,7 @@ def generate(
         events = record(events, trace, model=load.model, prompt=text, special=engine.tokenizer.special_ids)
     with first_interrupt(stream.cancel):
         result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
-    return 130 if result.finish_reason == "cancelled" else 0
+    return INTERRUPTED if result.finish_reason == "cancelled" else 0
 
 
 def read_prompt(prompt: str | None) -> str:

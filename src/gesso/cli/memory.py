@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from gesso.cli.output import format_bytes
 from gesso.config import LoraConfig, ModelConfig
 from gesso.generation import GenerationConfig
 from gesso.models.describe import parameters
@@ -110,14 +111,10 @@ def _table(found: Estimate) -> Table:
     for name, label in LABELS.items():
         if name in ("vision", "gathered") and not getattr(found, name):
             continue
-        table.add_row(label, _size(getattr(found, name)))
-    table.add_row("at the peak", _size(found.total), style="bold")
+        table.add_row(label, format_bytes(getattr(found, name), 2))
+    table.add_row("at the peak", format_bytes(found.total, 2), style="bold")
     return table
 
 
 def _count(number: int) -> str:
     return f"{number / 1e9:.1f} billion" if number >= 1e9 else f"{number / 1e6:.1f} million"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

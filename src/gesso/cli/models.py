@@ -8,7 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.help import Command, Group
-from gesso.cli.output import print_json
+from gesso.cli.output import format_bytes, print_json
 
 if TYPE_CHECKING:
     from gesso.models.card import ModelCard
@@ -53,8 +53,8 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
     for head in ("size", "parameters", "context", "canvas"):
         table.add_column(head, justify="right", no_wrap=True)
     for model in found:
-        figures = [_size(model["bytes"]), *(_figure(model.get(n)) for n in ("parameters", "context", "canvas_length"))]
-        table.add_row(model["name"], model["where"], *figures)
+        figures = (_figure(model.get(name)) for name in ("parameters", "context", "canvas_length"))
+        table.add_row(model["name"], model["where"], format_bytes(model["bytes"]), *figures)
     console = Console(highlight=False)
     console.print(table)
     console.print()
@@ -215,7 +215,3 @@ def _figure(number: int | None) -> str:
     if number is None:
         return "?"
     return f"{number / 1e9:.1f} B" if number >= 1e9 else f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number:,}"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

@@ -118,7 +118,6 @@ def load_engine(load: LoadOptions) -> "Engine":
 _LOAD = options_of(LoadOptions)
 Model = Annotated[str, flag(_LOAD["model"])]
 Device = Annotated[str, flag(_LOAD["device"])]
-Dtype = Annotated[str, flag(_LOAD["dtype"])]
 Offline = Annotated[bool, flag(_LOAD["offline"])]
 Server = Annotated[
     str | None,

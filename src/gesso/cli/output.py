@@ -11,6 +11,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf")))
 
 
+def format_bytes(number: int, digits: int = 1) -> str:
+    """Writes a number of bytes, with so many digits behind the point."""
+    return f"{number / 1e9:,.{digits}f} GB" if number >= 1e9 else f"{number / 1e6:,.{digits}f} MB"
+
+
 def print_anything() -> None:
     """Lets standard output print every text: what its encoding lacks is written as an escape such as `\\xb7`."""
     if sys.stdout is not None and getattr(sys.stdout, "errors", None) == "strict":

@@ -10,6 +10,7 @@ import typer
 
 from gesso.cli import quantize_options as formats
 from gesso.cli.failure import remark
+from gesso.cli.output import format_bytes
 from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _pull_whole(name: str, out: Path | None) -> None:
     size = sum(file.bytes for file in model.files if file.holds_weights)
     with _bar(name, size) as progress:
         folder = pull_whole(model, out, progress)
-    print(f"{formats.size(size)} of weights, every checksum right")
+    print(f"{format_bytes(size, 2)} of weights, every checksum right")
     print(folder)
 
 
@@ -119,7 +120,7 @@ def _pull_quantized(
     if chosen is None:
         picked = pick_formats(read_model_config(source.folder), source.tower_bytes, limit)
         chosen = picked.chosen
-        print(f"{name_formats(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
+        print(f"{name_formats(chosen)}: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context")
     plan = make_plan(source, out, chosen)
     with _bar(name, source.bytes) as progress:
         report = quantize_stream(out, chosen, plan, progress)

@@ -7,6 +7,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli import quantize_options as formats
+from gesso.cli.output import format_bytes
 
 Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")]
 To = Annotated[
@@ -71,7 +72,7 @@ def quantize(
         folder = resolve(model, offline=offline)
         picked = pick(folder, limit)
         chosen = picked.chosen
-        print(f"{name_formats(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
+        print(f"{name_formats(chosen)}: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context")
     else:
         assert to is not None
         chosen = formats.chosen("--to", to, group_size, dense, experts, embedding)

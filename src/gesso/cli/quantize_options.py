@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gesso.cli.output import format_bytes
 from gesso.options import keyword
 from gesso.options.sizes import size_in_bytes
 
@@ -87,15 +88,10 @@ def _format(option: str, kind: str, group_size: int | None) -> "Format":
     return Int4(GROUP_SIZE if group_size is None else group_size)
 
 
-def size(size: int) -> str:
-    """Writes a number of bytes."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.2f} MB"
-
-
 def report(made: "QuantizeReport") -> None:
     """Prints the sizes of a checkpoint that was written, and its largest error."""
     share = made.bytes_after / made.bytes_before
-    print(f"{size(made.bytes_before)} before, {size(made.bytes_after)} after ({share:.0%})")
+    print(f"{format_bytes(made.bytes_before, 2)} before, {format_bytes(made.bytes_after, 2)} after ({share:.0%})")
     print(f"largest relative error of a tensor: {made.worst_error:.2%} ({made.worst_tensor})")
     if (found := made.calibration) is not None:
         print(

@@ -7,6 +7,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.signals import INTERRUPTED
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The checkpoint to start from.")]
 Tasks = Annotated[
@@ -147,4 +148,4 @@ def reinforce(
         tensorboard=tensorboard,
     )
     print_result(recipe, outcome, out)
-    return 130 if outcome.reason == "interrupted" else 0
+    return INTERRUPTED if outcome.reason == "interrupted" else 0

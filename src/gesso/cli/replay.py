@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli.progress import is_screen
+from gesso.cli.signals import INTERRUPTED
 from gesso.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def replay(
     live = is_screen(sys.stdout)
     trace = read_trace(file)
     result = present(_paced(trace.events, speed if live else 0.0), live=live, as_json=False, special=trace.special)
-    return 130 if result.finish_reason == "cancelled" else 0
+    return INTERRUPTED if result.finish_reason == "cancelled" else 0
 
 
 def _write(trace: Path, html: Path | None, svg: Path | None, gif: Path | None, font: Path | None) -> None:

@@ -74,8 +74,8 @@ def router(
     stall_seconds: Stall = 15.0,
 ) -> int:
     """Stand before several servers as one: conversations stay together, and a lost server costs time alone."""
+    from gesso.cli.failure import needs
     from gesso.errors import OptionError
-    from gesso.extras import pip_install
 
     urls = [url.strip().rstrip("/") for text in replicas or () for url in text.split(",")]
     if bool(urls) == (spawn is not None):
@@ -86,16 +86,12 @@ def router(
         raise OptionError("arguments behind -- are of --spawn", option="serve_arguments")
     if spawn is not None and replica_api_key is not None:
         raise OptionError("--spawn makes a key of its own: leave out --replica-api-key", option="replica_api_key")
-    try:
+    with needs("server", "the router needs"):
         from gesso.router.app import Router
         from gesso.router.run import route
         from gesso.router.settings import RouterSettings
         from gesso.router.spawn import Spawner
         from gesso.server.run import listen
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("gesso"):
-            raise
-        raise OptionError(f"{error.name} is missing; the router needs {pip_install('server')}") from None
     import secrets
 
     from gesso.cli.serve import host_names

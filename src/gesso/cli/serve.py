@@ -87,8 +87,8 @@ def serve(
     adapter: Adapters = None,
 ) -> int:
     """Serve a model over OpenAI's HTTP interface, and the studio, a page for people, at `/`."""
+    from gesso.cli.failure import needs
     from gesso.errors import OptionError
-    from gesso.extras import pip_install
 
     if enable_chunked_prefill is False:
         raise OptionError(
@@ -104,15 +104,11 @@ def serve(
     bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
-    try:
+    with needs("server", "the server needs"):
         from gesso.server.batch_store import open_store
         from gesso.server.run import listen
         from gesso.server.run import serve as run
         from gesso.server.settings import MEDIA_BODY_BYTES, Settings
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("gesso"):
-            raise
-        raise OptionError(f"{error.name} is missing; the server needs {pip_install('server')}") from None
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES
@@ -146,8 +142,8 @@ def serve(
         batches = None if batch_folder is None else stack.enter_context(open_store(batch_folder))
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
-        if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
-            longest = engine.model.config.canvas_length
+        longest = engine.config.canvas_length
+        if (engine.defaults.canvas_length or 0) > longest:
             raise OptionError(
                 f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
             )

@@ -94,4 +94,4 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 SIGNALS = Signals()
-"""Those of this process."""
+"""The signals of this process."""

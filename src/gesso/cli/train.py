@@ -8,6 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from gesso.train.estimate_vision import ImageLoad
@@ -89,7 +90,7 @@ def train(
 
         write_export(outcome.best or outcome.last, export)
         print(export)
-    return 130 if outcome.reason == "interrupted" else 0
+    return INTERRUPTED if outcome.reason == "interrupted" else 0
 
 
 def _images(plan: "Recipe") -> "tuple[ImageLoad | None, int]":

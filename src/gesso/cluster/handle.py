@@ -92,7 +92,7 @@ class RayPool(Pool):
 
 
 class _Streamed:
-    """Is an answer that comes from a replica."""
+    """Passes on an answer that comes from a replica."""
 
     def __init__(self, parts: Any, status: int, headers: Headers) -> None:
         self._parts, self.status, self.headers = parts, status, headers
@@ -115,7 +115,7 @@ class _Streamed:
 
 
 class _Said:
-    """Is an answer that no replica was asked for."""
+    """Answers without asking a replica."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         self.status, self.headers, self._body = status, headers, body

@@ -21,10 +21,10 @@ ENVIRONMENT = {
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
     "RAY_worker_niceness": "0",  # Ray gives its workers, and so the models, what everybody else leaves: 15
 }
-"""Of Ray, where nothing else is set."""
+"""Variables of Ray that are set where the user has set nothing else."""
 ATTEMPTS = 3
 STORE_BYTES = 200 * 2**20
-"""Of Ray's object store, through which nothing large goes here."""
+"""Bytes of Ray's object store, through which nothing large goes here."""
 
 
 def run_locally(

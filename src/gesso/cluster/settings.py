@@ -23,9 +23,9 @@ class ClusterSettings:
     """
 
     models: Mapping[str, str] = field(default_factory=lambda: {"mini": "mini"})
-    """By the name that requests ask for: what `gesso serve --model` takes."""
+    """Models by the name that requests ask for: what `gesso serve --model` takes."""
     adapters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By a name of `models`: folders of adapters by name, asked for as `MODEL:NAME`."""
+    """Folders of adapters by name, for each name of `models`; asked for as `MODEL:NAME`."""
     models_per_replica: int | None = None
     """Models that one replica holds; the one asked for longest ago goes. All of them without it."""
     device: str = "auto"
@@ -37,24 +37,24 @@ class ClusterSettings:
     target_requests: float = 4.0
     """Requests under way or waiting, for each replica, at which Ray wants no more and no fewer replicas."""
     upscale_seconds: float = 10.0
-    """For which there have to be more before a replica is started."""
+    """Seconds for which there have to be more requests before a replica is started."""
     downscale_seconds: float = 120.0
-    """For which there have to be fewer before one is drained."""
+    """Seconds for which there have to be fewer requests before a replica is drained."""
     max_num_seqs: int = 8
     """Requests that one replica runs at once."""
     max_waiting: int = 256
     """Requests that wait for a replica; one more gets 429."""
     drain_seconds: float = 120.0
-    """For which a replica that is to go may finish what it runs."""
+    """Seconds for which a replica that is to go may finish what it runs."""
     num_cpus: float = 1.0
     num_gpus: float = 0.0
-    """Of one replica, as Ray counts them."""
+    """GPUs of one replica, as Ray counts them."""
     ingress_replicas: int = 1
     slack: int = 4
-    """By how many requests a replica that knows a prompt's beginning may be ahead of the least busy one."""
+    """Requests by which a replica that knows a prompt's beginning may be ahead of the least busy one."""
     retries: int = 8
     retry_seconds: float = 300.0
-    """As of `gesso router`."""
+    """Seconds as `gesso router` counts them."""
     rate_limit: float | None = None
     """Requests a minute of one key, or of one address where there are no keys."""
 

@@ -65,7 +65,7 @@ class TokenAutomaton:
     next_SK: IntArray
     """The state that follows, or `REFUSED`; one row for each state that is in no family, then the families' rows."""
     distance_S: IntArray
-    """Of each row, the fewest tokens to `done`, the end token included."""
+    """Fewest tokens from each row to `done`, the end token included."""
     start: int
     end_tokens: tuple[int, ...]
     fill_token: int

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from gesso.constraints.distances import FAR, Followers, distinct_pairs
 
 BlockRuns = tuple[list[int], list[int], list[int], list[int]]
-"""Of an automaton's states one after the other: where their runs begin; of each run the first group, the group behind
-the last, and the state that follows."""
+"""Runs of all states of an automaton, one state after the other: where each state's runs begin; and of each run its
+first group, the group behind its last, and the state that follows."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,9 +28,9 @@ class Block:
     first: int
     """The state of the graph that is its state 0."""
     start: int
-    """Of its own states, as are those that follow."""
+    """Its own state that it starts in; the tables below number its own states as well."""
     next_SG: NDArray[np.int32]
-    """What follows, or -1."""
+    """State that follows on a group of bytes, or -1."""
     group_B: NDArray[np.int64]
     accepting_S: NDArray[np.bool_]
 
@@ -124,7 +124,7 @@ class Entered:
         self.kind = kind
         self.number: dict[int, int] = {}
         self.ends: list[int] = []
-        """Those in which the text may end, that have no number yet."""
+        """States in which the text may end, and that have no number yet."""
 
     def enter(self, place: int, first: int) -> NDArray[np.int64]:
         """Numbers a state and what can be reached from it, from `first` on, where there is no number yet; returns

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from gesso.errors import OptionError
 
 MAX_STATES = 60_000
-"""Of one automaton over bytes; what a counted repetition adds by its count is not among them."""
+"""States of one automaton over bytes; what a counted repetition adds by its count is not among them."""
 MAX_BYTES = 256 * 2**20
-"""Of the largest table of one stage."""
+"""Bytes of the largest table of one stage."""
 MAX_SECONDS = 3.0
-"""Of the compiling thread's own CPU time."""
+"""Seconds of the compiling thread's own CPU time."""
 
 
 class CancelledError(Exception):

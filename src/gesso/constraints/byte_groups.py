@@ -23,4 +23,4 @@ class Groups:
         self.group_B = np.repeat(np.arange(self.count), np.diff(ordered))
         firsts = np.array(ordered[:-1])
         self.kinds = {kind: Kind(block, firsts) for kind, block in kinds.items()}
-        """By the identity of the blocks' rows."""
+        """Kinds by the identity of the blocks' rows."""

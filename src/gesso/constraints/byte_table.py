@@ -16,7 +16,7 @@ from gesso.constraints.pairings import paired
 from gesso.constraints.placeholders import encode
 
 _Moves = tuple[list[int], list[int]]
-"""Of each byte: the state that follows, and how the count goes on."""
+"""Moves on each byte: the state that follows, and how the count goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ByteAutomaton:
     accepting_S: NDArray[np.bool_]
     start: int
     counts: Counts | None = None
-    """Of the counted states; one is entered in its first count."""
+    """Counts of the counted states; one is entered in its first count."""
 
     @property
     def empty(self) -> bool:

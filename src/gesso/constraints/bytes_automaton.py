@@ -45,9 +45,9 @@ ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 0.8
 """What an option of `Fitting` may cost that is not the last."""
 
 MOST_COUNTS = 2**21
-"""Of a counter: one that goes further ends here, for no answer is so long."""
+"""Counts of one counter at most: one that goes further ends here, for no answer is so long."""
 KEPT_BYTES = 16 * 2**20
-"""Of the automata of common parts, such as any JSON value, that are kept for the expressions to come."""
+"""Bytes of the automata of common parts, such as any JSON value, that are kept for the expressions to come."""
 _kept: SizedCache[Expression, ByteAutomaton] = SizedCache(KEPT_BYTES)
 
 

@@ -77,7 +77,7 @@ class TokenClasses:
         class_J = np.concatenate([[k for k, _ in whole], class_J, class_of_alone]).astype(np.int64)
         self.class_J = on_device(class_J)
         self.order_J = on_device(np.argsort(class_J, kind="stable"))
-        """Of the pieces, by class."""
+        """Order of the pieces by their class."""
         self._pieces_K = on_device(np.bincount(class_J, minlength=self.classes))
         blocks = len(whole) * chunk // BLOCK
         self.per_whole = chunk // BLOCK
@@ -159,7 +159,7 @@ class ClassPass:
         self._vocabulary, self._classes, self._hidden_RD = vocabulary, classes, hidden_RD
         self._inverse_R1 = (1.0 / temperature_R.float())[:, None]
         self._mixed: dict[int, tuple[Tensor, Tensor]] = {}
-        """By class, of what fills whole chunks: the reference [R, 1] and p @ table relative to it, fp32."""
+        """What fills whole chunks of a class, by class: the reference [R, 1] and p @ table relative to it, fp32."""
         self._held: list[Tensor] = []
         tops, sums, weighted, tokens, self._sums = [], [], [], [], []
         for k, ids in classes.whole:

@@ -22,12 +22,12 @@ from gesso.constraints.quick_turns import quick_turns
 Made = TypeVar("Made")
 
 SHORT_SECONDS = 0.1
-"""Of CPU, after which a compilation goes on in the lane of the long ones."""
+"""Seconds of CPU time after which a compilation goes on in the lane of the long ones."""
 _short_lane, _long_lane = Semaphore(4), Semaphore(1)
 _POLL_SECONDS = 0.05
-"""Between two looks at whether anybody waits still, while a compilation waits for a lane."""
+"""Seconds between two looks at whether anybody waits still, while a compilation waits for a lane."""
 TURN_SECONDS = 0.005
-"""Of wall clock, after which a compilation lets another one go on, and whoever else wants the interpreter."""
+"""Seconds of wall clock after which a compilation lets another one go on, and whoever else wants the interpreter."""
 _turn = Lock()
 
 

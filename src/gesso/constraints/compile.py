@@ -26,7 +26,7 @@ from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
 
 CACHE_BYTES = 256 * 2**20
-"""Of the automata and vocabulary trees that are kept for a tokenizer, on the host."""
+"""Bytes of the automata and vocabulary trees that are kept for a tokenizer, on the host."""
 
 
 @dataclass(frozen=True, slots=True)

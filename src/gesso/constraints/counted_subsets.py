@@ -38,13 +38,14 @@ class CountedSubsets:
         self.groups, self.place, self.kinds, self.group_B = groups.count, groups.place, groups.kinds, groups.group_B
         self.edges: dict[int, list[tuple[int, int, int]]] = {}
         self.entered: dict[Together, Entered] = {}
-        """Of blocks that were come to."""
+        """How each combination of blocks was entered, for those that were come to."""
         self.pending: list[tuple[Together, NDArray[np.int64]]] = []
-        """With those of their states that have a number and no row yet."""
+        """Combinations of blocks, each with those of its states that have a number and no row yet."""
         self.order: list[_Entry | None] = []
-        """Of each state: the graph's states, their regions, first and last count; None of a block's or a chain's."""
+        """What each state stands for: the graph's states, their regions, first and last count; None of a block's or a
+        chain's."""
         self.links: list[tuple[int, int, int]] = []
-        """Of each state of a chain: its number, the one group of bytes that leads on, and where it leads."""
+        """States of chains, each with its number, the one group of bytes that leads on, and where that leads."""
         self.open_links: list[tuple[int, int, int]] = []
         """The same of those whose last is a state of the graph that has no number yet."""
         self.number: dict[tuple[frozenset[int], int], int] = {}

@@ -13,7 +13,7 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.transitions import REFUSED
 
 _MAX_PAIRS = 256
-"""Of states that are held against each other for one family."""
+"""Pairs of states that are held against each other for one family, at most."""
 
 
 class Counters:

@@ -18,11 +18,11 @@ class Counts:
     """Holds the counted states of an automaton and their rows."""
 
     state_L: NDArray[np.int64]
-    """Which they are, in order."""
+    """The counted states, in order."""
     length_L: NDArray[np.int64]
     """How many counts each of them stands for."""
     least_bytes_L: NDArray[np.int64]
-    """Of the text between two counts."""
+    """Bytes of the text between two counts, at least."""
     shift_LG: NDArray[np.uint8]
     """How the count goes on where the automaton's table leads, for all counts but the last."""
     last_LG: IntArray
@@ -36,7 +36,7 @@ class Table:
 
     next_SG: IntArray
     group_B: NDArray[np.int64]
-    """Of each byte."""
+    """Group of each byte."""
     accepting_S: NDArray[np.bool_]
     counts: Counts | None
 

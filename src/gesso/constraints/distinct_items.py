@@ -23,7 +23,7 @@ IntArray = NDArray[np.int64]
 WAYS = ((13, 4), (13, 3), (11, 3), (8, 3), (6, 3), (5, 3), (13, 2), (8, 2), (4, 2), (1, 1))
 """Numbers of sums, and how many items an array has at most, from wide to narrow."""
 _QUOTE = b'"'
-"""Of JSON."""
+"""JSON's quotation mark."""
 _START, _VALUE, _STRING, _ESCAPED, _NUMBER, _FRACTION, _WORD, _BEHIND = range(8)
 """States of what adds up; those from `_BEHIND` on read what stands before the member of an object."""
 

@@ -14,7 +14,7 @@ class Emissions:
     total: Tensor
     """log-sum-exp of the class, fp64."""
     entropy: Tensor
-    """Of the tokens inside the class, nats, fp64."""
+    """Entropy of the tokens inside the class, nats, fp64."""
     best: Tensor
     """The highest score in the class."""
     token: Tensor

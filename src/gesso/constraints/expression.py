@@ -85,11 +85,11 @@ class Joined(_Hashed):
     """Each with whether it is required."""
     separator: str
     rest: "Expression | None" = None
-    """Behind them any number of these."""
+    """What may follow behind the items, any number of times."""
     least: int = 0
-    """Of items that are there; of `rest`, which may repeat itself, one counts."""
+    """Items that are there at least; of `rest`, which may repeat itself, one counts."""
     most: int | None = None
-    """Of all."""
+    """Items that are there at most, `rest` among them."""
     _hash: int = field(default=0, init=False, repr=False, compare=False)
     __hash__ = _Hashed._hash_once
 
@@ -151,7 +151,7 @@ class Distinct(_Hashed):
     least: int = 0
     most: int | None = None
     max_states: int = 1
-    """Of its automaton; fewer items, or fewer that are told apart, where there is no room for more."""
+    """States of its automaton at most; fewer items, or fewer that are told apart, where there is no room for more."""
     quote: str = '"'
     """Around a string, of one byte; inside of it there are escapes where it is JSON's."""
     _hash: int = field(default=0, init=False, repr=False, compare=False)

@@ -31,4 +31,4 @@ COMMON = {
     "C_COMMENT": r"/\*([^*]|\*+[^*/])*\*+/",
     "SQL_COMMENT": r"--[^\n]*",
 }
-"""By name."""
+"""Patterns of common terminals, by name."""

@@ -21,7 +21,7 @@ from gesso.constraints.regex_repeats import MAX_REPEAT
 from gesso.errors import OptionError
 
 MAX_PARTS = 100_000
-"""Of the start rule, once the others are put in."""
+"""Parts of the start rule at most, once the others are put in."""
 MAX_RECURSION = 3
 """How often a rule may stand in itself, where it is neither at the beginning nor at the end."""
 

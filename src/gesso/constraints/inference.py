@@ -39,7 +39,7 @@ _ALIKE = 8
 OVERRUN = 1e-12
 """How likely a relaxed window may make what is not allowed: no marginal is farther from the exact one."""
 _ATTEMPTS = 3
-"""With a relaxed window; each takes a counter more into account."""
+"""Attempts with a relaxed window, each of which takes a counter more into account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Posterior:
     factor_CK: Tensor
     """What the constraint adds to the scores of a class to make them log marginals, fp64."""
     entropy_C: Tensor
-    """Of the marginals, nats, fp32."""
+    """Entropy of the marginals, nats, fp32."""
     log_total: float
     """Log of the summed weight of all valid canvases; minus the plain normalisers, of the chance of a valid one."""
     canvas_C: Tensor

@@ -28,9 +28,9 @@ from gesso.constraints.json_places import Place, Schema
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
-"""Of one value, once `anyOf` and its like are multiplied out."""
+"""Alternatives of one value at most, once `anyOf` and its like are multiplied out."""
 _PROOF_DEPTH = 3
-"""Of properties in properties that tell the branches of a `oneOf` apart."""
+"""Depth of properties in properties that tell the branches of a `oneOf` apart."""
 
 MAX_OVERLAPPING = 8
 """Branches of a `oneOf` up to which those that overlap are told apart exactly, whatever that takes."""
@@ -49,7 +49,7 @@ class Alternatives:
         self._cuts = 0
         """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
-        """Above 0 while ways in which a schema fails may be left out where they cannot be said."""
+        """Positive while ways in which a schema fails may be left out where they cannot be said."""
 
     def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
         """Returns a schema as alternatives without references and combinators; none where nothing is valid.

@@ -41,12 +41,12 @@ KEYWORDS = {
     0: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019
     | {"prefixItems", "$dynamicRef", "$dynamicAnchor", "dependencies", "additionalItems"},
 }  # fmt: skip
-"""That a draft knows; 0 stands for a schema that names none."""
+"""Keywords that a draft knows; 0 stands for a schema that names none."""
 
 
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
-"""Of an item in a JSON pointer."""
+"""Index of an item in a JSON pointer."""
 
 
 class Document:

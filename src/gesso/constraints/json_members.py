@@ -22,7 +22,7 @@ from gesso.constraints.json_text import JsonForm, any_value
 MAX_UNNAMED = 3
 """Members that are told apart."""
 _SETS = {2: 16, 3: 7}
-"""Of first characters, by the number of members."""
+"""Sets of first characters at most, by the number of members."""
 
 
 def different_members(member: Expression, count: int, form: JsonForm) -> Expression:

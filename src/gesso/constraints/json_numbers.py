@@ -30,10 +30,10 @@ from gesso.errors import OptionError
 _DIGIT = Chars(charset.DIGIT)
 _SIGN = repeat(Text("-"), 0, 1)
 _EXACT_DIGITS = 15
-"""Of a decimal, that a float tells from all others of as many."""
+"""Digits of a decimal that a float tells from all others with as many."""
 _LARGEST_FLOAT = 2**1023
 MAX_DIVISOR = 10_000
-"""Of `multipleOf`, in units of its last digit."""
+"""The greatest `multipleOf`, in units of its last digit."""
 ZERO = sequence(_SIGN, Text("0"), repeat(sequence(Text("."), Repeat(Text("0"), 1)), 0, 1))
 """Zero in all plain notations."""
 TOLD_APART = sequence(

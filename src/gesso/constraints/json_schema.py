@@ -70,7 +70,7 @@ SMALL = 5_000
 MAX_PARTS = 4000
 """Values in each other of a schema, from which on what it leaves open goes less deep."""
 MANY_PARTS = 300
-"""From so many on it goes less deep most of the time, and is tried from there on: a reading takes seconds in all."""
+"""Values from which on it goes less deep most of the time, and is tried from there: a reading takes seconds in all."""
 
 
 def _limits(recursion: int, depth: int, references: int, distinct: int) -> dict[str, int]:
@@ -179,7 +179,8 @@ class _Compiler:
         self.alternatives = Alternatives(document, form.max_recursion, form.max_references)
         self.scalars = Scalars(document, form)
         self.known: dict[tuple[int, Refs, int], Expression] = {}
-        """By a part of the document, the references on the way to it, and how deep it goes."""
+        """Expressions that were read, by the part of the document, the references on the way to it, and how deep it
+        goes."""
 
     def read(self) -> tuple[Expression, int]:
         """The texts of the whole document, and of how many values it consists."""

@@ -14,7 +14,7 @@ from gesso.constraints.json_places import Place, Schema, Scope, children
 from gesso.errors import OptionError
 
 MAX_COPIES = 200
-"""Of the resources of one schema."""
+"""Copies of the resources of one schema, at most."""
 
 
 class Scopes:

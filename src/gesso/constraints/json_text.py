@@ -39,7 +39,7 @@ from gesso.constraints.json_numbers import Digits, any_number, literal
 from gesso.errors import OptionError
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-"""Of JSON Schema."""
+"""Types of JSON Schema."""
 SCALARS = frozenset(("null", "boolean", "number", "string"))
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN = charset.difference(charset.ANY, charset.union(charset.make([(0, 0x1F)]), charset.of('"\\')))
@@ -56,7 +56,7 @@ class JsonForm:
     item_separator: str = ", "
     key_separator: str = ": "
     max_digits: int | None = None
-    """Of a number, where its bounds ask for no more; None is no bound."""
+    """Digits of a number at most, where its bounds ask for no more; None is no bound."""
     max_fraction: int | None = None
     """Digits after the point, where its bounds have no more."""
     max_depth: int = 3
@@ -70,9 +70,9 @@ class JsonForm:
     max_references: int = 20
     """References in each other, of those that may lead into themselves."""
     most_open_members: int | None = None
-    """Of an object whose keys a schema leaves open."""
+    """Members at most of an object whose keys a schema leaves open."""
     distinct_states: int = 8_000
-    """Of the automaton of an array of items that must differ, whose number it bounds."""
+    """States at most of the automaton of an array of items that must differ, which bounds how many these are."""
 
     def __post_init__(self) -> None:
         if self.item_separator.strip(" \t\r\n") != "," or self.key_separator.strip(" \t\r\n") != ":":

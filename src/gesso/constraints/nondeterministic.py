@@ -39,7 +39,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.edges: list[list[tuple[int, int, int]] | None] = []
-        """Of each state: first byte, last byte, the state that follows; None of a block's, which has them itself."""
+        """Edges of each state: first and last byte, the next state; None of a block's, which has them itself."""
         self.blocks = Blocks()
         self.free: list[list[int]] = []
         self.free_at: dict[bool, dict[int, list[int]]] = {False: {}, True: {}}

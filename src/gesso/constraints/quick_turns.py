@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 QUICK_SECONDS = 0.00003
-"""After which a thread that computes gives the interpreter to one that waits."""
+"""Seconds after which a thread that computes gives the interpreter to one that waits."""
 
 
 class _Turns:

@@ -37,9 +37,9 @@ from gesso.constraints.regex_repeats import Repeats
 from gesso.errors import OptionError
 
 MAX_BOUNDARIES = 6
-"""Of words, each of which doubles the work."""
+"""Word boundaries at most, each of which doubles the work."""
 MAX_DEPTH = 100
-"""Of groups in groups."""
+"""Depth of groups in groups, at most."""
 
 _ANYTHING = Repeat(Chars(charset.ANY))
 _REFUSED_GROUPS = {

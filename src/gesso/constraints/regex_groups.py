@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 MAX_TURNS = 4
-"""Of a repeated group that is written out."""
+"""Turns of a repeated group that is written out, at most."""
 MAX_CHARACTERS = 2_000
-"""Of a pattern that groups were taken out of."""
+"""Characters at most of a pattern that groups were taken out of."""
 _ASSERTIONS = ("\\b", "\\B", "(?=", "(?!")
 _OPENING = re.compile(r"\((?:\?:|\?(P?)<([^>=!]*)>|(?!\?))")
 _FLAGS = re.compile(r"\(\?[is]+\)")

@@ -3,7 +3,7 @@
 from gesso.constraints.regex_characters import Characters
 
 MAX_REPEAT = 10_000
-"""Of one counted repetition."""
+"""Turns of one counted repetition, at most."""
 
 
 class Repeats(Characters):

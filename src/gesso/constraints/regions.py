@@ -18,7 +18,7 @@ class Region:
     most: int
     """The greatest count."""
     least_bytes: int
-    """Of the text between two counts."""
+    """Bytes of the text between two counts, at least."""
     starts: set[int] = field(default_factory=lambda: {0})
     """Counts from which on other steps are open than just below."""
     _sorted: list[int] = field(default_factory=list)

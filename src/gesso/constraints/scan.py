@@ -235,7 +235,7 @@ class _Recursion:
     source: NDArray[np.int64]
     set: NDArray[np.int64]
     begins: NDArray[np.int64]
-    """Of the pairs of each target."""
+    """Where the pairs of each target begin."""
     segment: NDArray[np.int64]
     targets: NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 _WIDTHS = tuple(2**power for power in range(3, 11))
 _ROW_COST = 8
-"""Of a row of its own, in members."""
+"""Cost of a row of its own, in members."""
 _CPU_CELLS = 1 << 19
 """Members that a CPU works on at a time: 2 MiB of fp32, which stays in a core's cache."""
 _NOTHING = -80.0
@@ -107,11 +107,11 @@ class Segments:
 
 
 def _logsumexp(x_RGW: Tensor) -> Tensor:
-    """Over the last dimension; overwrites its argument. Rows of nothing but -inf give -inf."""
+    """The log-sum-exp over the last dimension; overwrites its argument. Rows of nothing but -inf give -inf."""
     top = x_RGW.amax(dim=-1)
     return _relative(x_RGW, top).exp_().sum(dim=-1).log_().add_(top)
 
 
 def _relative(x_RGW: Tensor, top_RG: Tensor) -> Tensor:
-    """In place: less the top, and at least `_NOTHING`, also where both are -inf."""
+    """Made in place: less the top, and at least `_NOTHING`, also where both are -inf."""
     return x_RGW.sub_(top_RG.clamp(min=torch.finfo(top_RG.dtype).min)[..., None]).clamp_(min=_NOTHING)

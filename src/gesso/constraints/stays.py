@@ -33,7 +33,7 @@ class Stays:
     tilt_TQ: FloatArray
     targets: NDArray[np.int64]
     begins: NDArray[np.int64]
-    """Of the pairs of each target."""
+    """Where the pairs of each target begin."""
     first_TS: FloatArray
     """What the states that a canvas starts from are tilted by, for what was counted before; 0 for others."""
     member_SG: FloatArray

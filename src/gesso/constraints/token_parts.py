@@ -18,7 +18,7 @@ from gesso.constraints import budget
 from gesso.constraints.transitions import Hashes, IntArray, addresses, host_kernels, places_of, within
 
 UNKNOWN = -1
-"""In place of a part or a function that is not worked out yet."""
+"""Mark in place of a part or a function that is not worked out yet."""
 WIDTH = 512
 """States of a part."""
 _BATCH = 1 << 20
@@ -39,7 +39,7 @@ class Parts:
         """The functions are defined on the states `from_D` only."""
         self.states, self.groups = next_SG.shape
         self.next_GS = np.ascontiguousarray(next_SG.T, dtype=np.int32)
-        """By bytes first: what is asked for a part stays in the processor's nearest memory then."""
+        """The table by bytes first, so that what is asked for a part stays in the processor's nearest memory."""
         self.hashes = Hashes(len(from_D), self.states, seed)
         # States that much may follow are inside strings mostly, and alike: they stand together.
         own = np.argsort((next_SG >= 0).sum(axis=1)[from_D], kind="stable")

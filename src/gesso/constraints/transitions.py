@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IntArray = NDArray[np.int32]
 
 REFUSED = -1
-"""In place of a state or a class: there is none."""
+"""Mark in place of a state or a class: there is none."""
 
 
 def within(begin_N: NDArray[np.integer], length_N: NDArray[np.integer]) -> NDArray[np.int64]:

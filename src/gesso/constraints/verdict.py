@@ -14,7 +14,7 @@ from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.errors import OptionError
 
 CACHE_BYTES = 32 * 2**20
-"""Of the automata over bytes that are kept, on the host."""
+"""Bytes of the automata over bytes that are kept, on the host."""
 _kept: SizedCache[tuple[str, bool, bytes], Constraint] = SizedCache(CACHE_BYTES)
 
 

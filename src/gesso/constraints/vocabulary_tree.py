@@ -15,11 +15,11 @@ class VocabularyTree:
     """Holds the texts of a vocabulary as a tree of bytes."""
 
     parents: tuple[NDArray[np.int32], ...]
-    """Per level, [N]: each node's place in the level above; the root is alone in its own."""
+    """Place of each node in the level above, per level, [N]; the root is alone in its own."""
     labels: tuple[NDArray[np.uint8], ...]
-    """Per level, [N]: the byte on the way to each node."""
+    """Byte on the way to each node, per level, [N]."""
     ends: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]
-    """Per level: tokens that end in it, and their nodes' places."""
+    """Tokens that end in each level, and their nodes' places."""
     size: int
     """V, tokens without a text included."""
 

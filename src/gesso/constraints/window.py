@@ -29,11 +29,11 @@ from gesso.constraints.stays import Stays
 from gesso.constraints.transitions import REFUSED
 
 MAX_STATES = 60_000
-"""Of a window. Where more could be reached, counters go no further on one canvas than this leaves room for."""
+"""States of a window. Where more could be reached, counters go no further on one canvas than this leaves room for."""
 _KEPT = 8
 """Windows."""
 _Key = tuple[tuple[int, ...], int, frozenset[int] | None]
-"""Of a window: starts, width, and the groups of counters that are kept; None keeps all."""
+"""Key of a window: starts, width, and the groups of counters that are kept; None keeps all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class Window:
     source_P: NDArray[np.int64]
     target_P: NDArray[np.int64]
     set_P: NDArray[np.int64]
-    """Among the sets of this window."""
+    """Set of each pair, among the sets of this window."""
     set_L: NDArray[np.int64]
-    """Of all sets of the automaton, those between pairs of the window."""
+    """Sets of the automaton that stand between pairs of the window."""
     whole: bool
     """Whether it is all of the automaton."""
     stays: Stays | None = None
-    """Of a relaxed window: the counters that are left out, and what counts with them."""
+    """Counters that a relaxed window leaves out, and what counts with them."""
 
     @cached_property
     def scan(self) -> Scan:

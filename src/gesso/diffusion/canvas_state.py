@@ -147,13 +147,13 @@ class CanvasState:
         self.entropy_C = torch.full((width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
-        """Of all attempts."""
+        """Steps taken, over all attempts."""
         self.attempt_step = 0
         """Steps since the last start."""
         self.last_temperature = float("nan")
         """The schedule's, at the last step."""
         self.guided_steps = 0
-        """Of all steps, those that took a second pass."""
+        """Steps that took a second pass, over all attempts."""
         self.converged = False
         self._uniform_C: Tensor | None = None
 

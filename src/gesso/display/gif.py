@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SIZE = 15
 WIDTH, HEIGHT, MARGIN = 9, 24, 14
-"""Of a column, of a line, around all: pixels."""
+"""Width of a column, height of a line, margin around all, in pixels."""
 STEP_MILLISECONDS, LAST_MILLISECONDS = 300, 2500
 LATIN_BREAK = "\N{PILCROW SIGN}"
 """Marks the end of a line, where the font has no arrow."""

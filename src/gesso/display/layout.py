@@ -12,7 +12,7 @@ from gesso.display.replay import BANDS, Frame
 
 Style = Literal["plain", "dim", "sure", "likely", "open", "noise"]
 STYLES: tuple[Style, ...] = ("sure", "likely", "open", "noise")
-"""Of a token, by certainty."""
+"""Styles of a token, from the most certain to the least."""
 COLUMNS = 72
 LINE_BREAK = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 SPECIAL = "\N{MIDDLE DOT}"

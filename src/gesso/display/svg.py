@@ -7,7 +7,7 @@ from gesso.display.html import escape
 from gesso.display.layout import Picture, Run
 
 WIDTH, HEIGHT, MARGIN = 8.4, 21.0, 12.0
-"""Of a column, of a line, around all: pixels."""
+"""Width of a column, height of a line, margin around all, in pixels."""
 STEP_SECONDS, LAST_SECONDS = 0.3, 2.5
 
 STYLE = """

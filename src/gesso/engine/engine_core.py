@@ -48,7 +48,7 @@ class Counters:
     images: int = 0
     """Images, frames of clips among them, in the prompts that were begun."""
     cached_images: int = 0
-    """Of them, those whose keys and values came from a stored prefix."""
+    """Images among these whose keys and values came from a stored prefix."""
     crashed_passes: int = 0
     prefix_failures: int = 0
     """Copies of prefixes that could not be made or used."""

@@ -69,7 +69,7 @@ class Failed:
     kind: Literal["refused", "timeout", "crash"]
     """`refused` where the request contradicts itself in a way that only a canvas shows."""
     message: str
-    """One line."""
+    """What went wrong, in one line."""
     option: str | None = None
     """The option that is meant, of one that is refused."""
 

@@ -75,6 +75,6 @@ class Stats:
     images: int = 0
     """Images in prompts, frames of clips among them."""
     cached_images: int = 0
-    """Of them, those whose keys and values came from a stored prefix."""
+    """Images among these whose keys and values came from a stored prefix."""
     images_encoded: int = 0
-    """Of the others, those that went through the vision tower; the rest had been seen shortly before."""
+    """Images among the others that went through the vision tower; the rest had been seen shortly before."""

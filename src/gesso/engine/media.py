@@ -35,7 +35,7 @@ class MediaOptions:
     """Holds what a request says of its images and clips."""
 
     images: Sequence[Any] = ()
-    """Beside the prompt, in the order of their places."""
+    """Images beside the prompt, in the order of their places."""
     videos: Sequence[Any] = ()
     image_budget: int | None = None
     """None is the model's own."""

@@ -42,7 +42,7 @@ class ParticlesResult:
 
     results: tuple[GenerationResult, ...]
     scores: tuple[float, ...]
-    """Of the same answers."""
+    """Scores of the same answers."""
     weights: tuple[float, ...]
     """Importance weights of the same answers, which sum to 1."""
     denoising_passes: int

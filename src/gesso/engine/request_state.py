@@ -58,7 +58,7 @@ class RequestState:
     prompt_logprobs: int | None = None
     """How many of the likeliest tokens are told beside each of the prompt; None where nothing is told of them."""
     prompt_scores: list[TokenLogprob] = field(default_factory=list)
-    """Of the tokens that were read so far, but for the first of all; those of the response prefix are among them."""
+    """Scores of the tokens read so far, but for the first of all; those of the response prefix are among them."""
     ignored: tuple[str, ...] = ()
     """What the constraint's schema says and means nothing to it."""
     decision: str = ""
@@ -72,7 +72,7 @@ class RequestState:
     cache: CacheHandle | None = None
     """Set while the request runs."""
     second_cache: CacheHandle | None = None
-    """Of the second prompt; set while a guided request runs."""
+    """Cache of the second prompt; set while a guided request runs."""
     guidance_passes: int = 0
     """Passes of closed canvases behind the second prompt."""
     reserved: int = 0

@@ -3,7 +3,7 @@
 from gesso.generation import engine_options
 
 SEEDS = 2**63
-"""How many there are."""
+"""Number of seeds that there are."""
 
 
 def numbered_seed(first: int, number: int) -> int:

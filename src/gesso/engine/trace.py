@@ -41,7 +41,7 @@ class Replay:
     prompt: str = ""
     special: frozenset[int] = frozenset()
     seconds: tuple[float, ...] = ()
-    """Of each event since the start; empty where they are not known."""
+    """Seconds of each event since the start; empty where they are not known."""
     model: str = ""
 
     @property

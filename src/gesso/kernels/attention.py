@@ -34,10 +34,10 @@ HELD = 1 << 14
 LOADED = 1 << 14
 """Bytes of keys that are loaded at a time, and of values."""
 PROGRAMS = 2
-"""For each multiprocessor, as many as there should be at least."""
+"""Programs for each multiprocessor, at least."""
 MOST_STRETCHES = 32
 LOWEST = tl.constexpr(-1e38)
-"""Below every score, and finite: what there is nothing of weighs 0 and not nan."""
+"""A score below all others, and finite: what there is nothing of weighs 0 and not nan."""
 
 
 def attend_between(

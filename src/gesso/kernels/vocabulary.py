@@ -35,7 +35,7 @@ DEPTH_BYTES = 128
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
 LOWEST = tl.constexpr(-1e38)
-"""Below every score, and finite: what there is nothing of weighs 0 and not nan."""
+"""A score below all others, and finite: what there is nothing of weighs 0 and not nan."""
 
 
 def softmax_pass(

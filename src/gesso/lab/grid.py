@@ -32,7 +32,7 @@ class Setting:
     """Holds one setting: the options of its requests, and of a search."""
 
     options: Mapping[str, Any]
-    """As they were given."""
+    """Options as they were given."""
 
     @property
     def key(self) -> str:

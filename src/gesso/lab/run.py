@@ -29,7 +29,7 @@ class LabResult:
 
     rows: tuple[Row, ...]
     examples: int
-    """Of each task, that were asked for."""
+    """Examples of each task that were asked for."""
     seed: int
     made: int
     """Answers made now; the others were in the file."""

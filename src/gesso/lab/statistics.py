@@ -11,6 +11,9 @@ import numpy as np
 from gesso.train.evaluate import Interval, ratio_interval, wilson_interval
 
 RESAMPLES = 2000
+AUP_ALPHA, AUP_SLACK = 3.0, 0.05
+"""Rate at which accuracy below the best one loses weight, and how far below the slowest setting's it may fall, as in
+the paper that `accuracy_under_parallelism` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +41,17 @@ class Row:
     interval: Interval
     """Wilson's 95% interval of the share that is right."""
     passes: float
-    """Of an answer, the mean."""
+    """Passes of an answer, the mean."""
     passes_interval: Interval
     tokens_per_forward: float
     seconds: float
-    """Of an answer, the mean, others of its batch beside it."""
+    """Seconds of an answer among others of its batch, the mean."""
     paired: int
     """Examples that the first setting answered too."""
     fixed: int
-    """Of them, those that are right here alone."""
+    """Examples among these that are right here alone."""
     broken: int
-    """Those that are right there alone."""
+    """Examples among these that are right there alone."""
     p: float
     """McNemar's exact test of the two, two-sided."""
     p_holm: float
@@ -146,23 +149,22 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return sorted((place for place in range(len(points)) if not beaten(place)), key=lambda place: points[place])
 
 
-def accuracy_under_parallelism(points: Sequence[tuple[float, float]], alpha: float = 3.0, slack: float = 0.05) -> float:
+def accuracy_under_parallelism(points: Sequence[tuple[float, float]]) -> float:
     """Returns the area below accuracy over tokens a forward, where accuracy that falls behind counts less (AUP, d3LLM,
-    arXiv 2601.07568), in percentage points times tokens a forward.
+    arXiv 2601.07568), in percentage points times tokens a forward. Settings more than `AUP_SLACK` below the slowest
+    one's accuracy are left out.
 
     Args:
         points: tokens a forward and share that is right, of every setting.
-        alpha: how fast accuracy below the best one loses weight.
-        slack: settings whose accuracy is more than this below the slowest one's are left out.
     """
     if not points:
         return 0.0
     ordered = sorted(points)
-    kept = [point for point in ordered if point[1] >= ordered[0][1] - slack]
+    kept = [point for point in ordered if point[1] >= ordered[0][1] - AUP_SLACK]
     best = max(right for _, right in kept)
 
     def weighed(right: float) -> float:
-        return 100 * right * (min(1.0, math.exp(-alpha * (1 - right / best))) if best else 0.0)
+        return 100 * right * (min(1.0, math.exp(-AUP_ALPHA * (1 - right / best))) if best else 0.0)
 
     area = kept[0][0] * 100 * kept[0][1]
     for (before, low), (after, high) in pairwise(kept):

@@ -24,7 +24,7 @@ _NORMS = (
     "input_norm", "post_attention_norm", "pre_mlp_norm", "pre_experts_norm", "post_mlp_norm", "post_experts_norm",
     "post_norm",
 )  # fmt: skip
-"""In the order in which a pass comes to them, but for those that share a kernel."""
+"""Norms in the order in which a pass comes to them, but for those that share a kernel."""
 
 
 class Block(nn.Module):

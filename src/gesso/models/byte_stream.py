@@ -44,13 +44,13 @@ class _BrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteBytes:
-    """Is a file on a server, of a size that is known."""
+    """Reads a file on a server, of a size that is known."""
 
     name: str
     url: str
     size: int
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """For the server itself, not for those that it leads on to."""
+    """Headers for the server itself, not for those that it leads on to."""
 
     def read(self, begin: int, end: int) -> bytes:
         """Returns bytes `begin` to `end`, `end` left out.

@@ -8,9 +8,9 @@ from gesso.nn.matmul_rates import bfloat16_speed
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 CPU_FLOAT32_BYTES = 4 * 10**9
-"""Up to which fp32 is taken whatever is faster, so that small models say the same on every CPU."""
+"""Bytes up to which fp32 is taken whatever is faster, so that small models say the same on every CPU."""
 FREE_SHARE = 0.7
-"""Of the free memory, that fp32 weights may take: caches and passes need the rest."""
+"""Share of the free memory that fp32 weights may take: caches and passes need the rest."""
 
 
 def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:

@@ -35,7 +35,7 @@ from gesso.nn.vocabulary import Vocabulary
 
 
 class BlockDiffusionModel(Protocol):
-    """Is all that a runner knows of a model."""
+    """Declares all that a runner knows of a model."""
 
     @property
     def config(self) -> ModelShape: ...

@@ -110,7 +110,7 @@ class Outline:
     """Holds a model without storage, and what is known of its weights before they are read."""
 
     model: DiffusionGemma
-    """With the layers that are stored packed in their places, in its dtype."""
+    """The model in its dtype, with the layers that are stored packed in their places."""
     files: dict[str, Path]
     packed: set[str]
     """Names of tensors of packed layers."""

@@ -20,7 +20,7 @@ class RemoteFile:
     blob: str
     """Git's name of a small file's content: SHA-1 of a header and the bytes."""
     sha256: str | None
-    """Of a large file's bytes; None where git itself holds the file."""
+    """SHA-256 of a large file's bytes; None where git itself holds the file."""
 
     @property
     def sum(self) -> str:
@@ -37,7 +37,7 @@ class RemoteModel:
     """Describes a checkpoint on the Hub, as it is at one commit."""
 
     name: str
-    """As it was asked for: `org/name`, with `@revision` where one was given."""
+    """Name as it was asked for: `org/name`, with `@revision` where one was given."""
     repo: str
     revision: str | None
     commit: str

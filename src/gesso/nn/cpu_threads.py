@@ -18,7 +18,7 @@ from gesso.errors import OptionError
 
 SYSTEM, GROUP = Path("/sys/devices"), Path("/sys/fs/cgroup/cpu.max")
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""By which a user decides; then nothing is chosen."""
+"""Variables by which a user decides; then nothing is chosen."""
 
 MOST_THREADS = 1024
 """Threads that a user may ask for; from some number on libraries end the process."""

@@ -33,7 +33,7 @@ class Option:
     file: File = ""
     """The file of a checkpoint that may set it."""
     flag: str | None = None
-    """On the command line; None where no command has it."""
+    """Flag on the command line; None where no command has it."""
     source: Literal["value", "commas", "file", "schema file"] = "value"
     """What the command line takes: the value, its parts with commas between them, or the name of a file that holds it
     as text or as JSON."""

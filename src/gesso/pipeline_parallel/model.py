@@ -37,7 +37,7 @@ class StagedPass:
     count: int
     """Rows without those that align them."""
     like: Tensor
-    """Of the shape and dtype of what comes back."""
+    """A tensor with the shape and dtype of what comes back."""
     sending: Sending
 
 

@@ -25,7 +25,7 @@ from gesso.ranks.refusal import Refusal
 CHECK = "GESSO_CHECK_RANKS"
 """Variable of the environment that has the ranks compare what they decide."""
 LOADING_SECONDS = 1800.0
-"""Within which every rank must have read its part."""
+"""Seconds within which every rank must have read its part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class UninterruptedLock:
-    """Is a re-entrant lock. While the main thread holds it, or waits for it, the first Ctrl-C has no effect; it has
+    """Locks re-entrantly. While the main thread holds it, or waits for it, the first Ctrl-C has no effect; it has
     when the lock is free again. A second one interrupts at once."""
 
     def __init__(self, broken: Callable[[], None]) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 PART = 256
-"""Characters."""
+"""Characters of one part."""
 MOST_PARTS = 256
-"""Of one prompt; what lies behind them has no say."""
+"""Parts of one prompt; what lies behind them has no say."""
 MOST_ENTRIES = 200_000
 HOLDERS = 4
 """Servers that are remembered for one beginning, the latest first."""

@@ -144,7 +144,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ApiError(499, "the client hung up")
+            raise scope["state"]["record"].disconnected()
         part = message.get("body", b"")
         size += len(part)
         if size > limit:

@@ -15,7 +15,7 @@ class NotListeningError(ReplicaLostError):
 
 
 class Answer(Protocol):
-    """Is one answer of a server: its head is here, its body may be on its way."""
+    """Holds one answer of a server: its head is here, its body may be on its way."""
 
     @property
     def status(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 DRAFT = b"event: diffusion.draft\n"
 EVENTS, LINES = "text/event-stream", "application/x-ndjson"
 MOST_BYTES = 64 * 2**20
-"""Of one event."""
+"""Bytes of one event, at most."""
 
 
 _NOTABLE = re.compile(rb'"error"|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done":\s*true')

@@ -42,7 +42,7 @@ LARGE_BODY = 2**17
 
 
 class Forward:
-    """Is the part of the application that asks replicas."""
+    """Forwards requests to replicas."""
 
     def __init__(self, settings: RouterSettings, pool: Pool, metrics: RouterMetrics) -> None:
         self._settings, self._pool, self._metrics = settings, pool, metrics
@@ -91,7 +91,7 @@ class Forward:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             if gone.done():
-                scope["state"]["record"].outcome = "client_disconnected"
+                scope["state"]["record"].disconnected()
             else:
                 raise ApiError(503, "the router stopped this request: it is shutting down", code="shutting_down")
         finally:

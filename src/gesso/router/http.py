@@ -17,14 +17,14 @@ from gesso.router.wire import Connection, StaleError
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 3.0
-"""For which a connection is kept: less than servers keep theirs."""
+"""Seconds for which an idle connection is kept: less than servers keep theirs."""
 MOST_IDLE = 64
 _TARGET = re.compile(r"[!-~\x80-\xff]+")
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class HttpClient:
-    """Is a `Client` over the network. Of one event loop.
+    """Asks servers over the network, as a `Client` of one event loop.
 
     Args:
         url: scheme, host and port.

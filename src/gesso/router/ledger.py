@@ -35,15 +35,15 @@ class Ledger:
         self._closings: set[str] = set()
         """What the client has of the end: the reason to finish, the usage."""
         self._sent: dict[int, list[tuple[bytes, list[Any]]]] = {}
-        """By choice: a digest of each event, and its ids."""
+        """Events that were sent, by choice: a digest of each, and its ids."""
         self._replayed: dict[int, int] = {}
-        """By choice: events of the stream under way that the client has."""
+        """Events of the stream under way that the client has, by choice."""
         self._renames: list[tuple[bytes, bytes]] = []
         self._begun: str | None = None
         """What is left to be skipped of the beginning that was asked for."""
         self._last_draft: bytes = b""
         self._seen: dict[int, tuple[int, int]] = {}
-        """By choice: canvas and step of the last draft that was sent."""
+        """Canvas and step of the last draft that was sent, by choice."""
 
     @property
     def text(self) -> str:

@@ -16,7 +16,7 @@ from gesso.router.affinity import PrefixTable, keep_together
 from gesso.router.client import Client
 
 FAILURES = 3
-"""In a row, after which a breaker opens."""
+"""Failures in a row after which a breaker opens."""
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds for which it is open at first, and at most: each time twice as long."""
 ANOTHER = 5.0
@@ -27,7 +27,7 @@ MakeClient = Callable[[str], Client]
 
 @dataclass(slots=True)
 class Replica:
-    """Is one server."""
+    """Holds what the router knows of one server."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class Replica:
     load: int = 0
     """Requests of this router that it runs."""
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     opened: int = 0
     """How often in a row the breaker opened."""
     open_until: float = 0.0
@@ -46,7 +46,7 @@ class Replica:
     """When the last request began that tries the open breaker; None where none does."""
     requests: int = 0
     pid: int | None = None
-    """Of the process, where the router has started it."""
+    """Id of the process, where the router has started it."""
 
     @property
     def open(self) -> bool:

@@ -27,15 +27,15 @@ class RouterSettings:
     rate_limit: float | None = None
     """Requests a minute of one key, or of one address where there are no keys."""
     slack: int = 4
-    """By how many requests a server that holds a prefix may be ahead of the least busy one."""
+    """Requests by which a server that holds a prefix may be ahead of the least busy one."""
     retries: int = 8
     """Times that a request is sent again without getting any further."""
     retry_seconds: float = 300.0
-    """For which it is sent again in any case where servers are lost under it."""
+    """Seconds for which a request is sent again in any case where servers are lost under it."""
     wait_seconds: float = 60.0
     """How long a request waits for a server where none takes requests."""
     health_seconds: float = 2.0
-    """Between two looks at a server."""
+    """Seconds between two looks at a server."""
     stall_seconds: float = 15.0
     """How long a server may take to answer a look, before it is lost and what it runs goes on elsewhere."""
     drain_seconds: float = 10.0

@@ -19,7 +19,7 @@ from gesso.router.replicas import Pool
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a child is started again; twice as long each time that it ended without ever being ready."""
 START_SECONDS = 900.0
-"""For which a child may load its model."""
+"""Seconds for which a child may load its model."""
 
 
 class Spawner:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class Tries:
-    """Is of one request.
+    """Counts the tries of one request.
 
     Args:
         most: times that it is sent again without getting any further.

@@ -23,7 +23,7 @@ class StaleError(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Is a connection, and the `Answer` that comes over it.
+    """Speaks HTTP over one connection, and is the `Answer` that comes over it.
 
     Args:
         keep: takes the connection when it is free for another request.

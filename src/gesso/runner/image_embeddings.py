@@ -15,7 +15,7 @@ from gesso.runner.protocol import VisionInput
 from gesso.vision.size import PatchLayout
 
 KEPT_BYTES = 64 * 2**20
-"""Of embeddings: some 40 images of 280 tokens and 2,816 numbers in bfloat16."""
+"""Bytes of the embeddings that are kept: some 40 images of 280 tokens and 2,816 numbers in bfloat16."""
 
 
 class ImageEmbeddings:

@@ -27,7 +27,7 @@ from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
 from gesso.runner.rows import TensorCopy
 
 ANSWER_SECONDS = 30.0
-"""Within which a rank must answer while something is computed."""
+"""Seconds within which a rank must answer while something is computed."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gesso.server.errors import internal_error
+from gesso.server.errors import ApiError, internal_error
 from gesso.server.http_span import begin_http_span, end_http_span
 from gesso.server.studio import is_file_of_studio
 from gesso.telemetry import w3c
@@ -39,19 +39,24 @@ class Record:
     completion_tokens: int = 0
     steps: int = 0
     trace_id: str | None = None
-    """Of the trace that the request is a part of: its own where traces are made, else what `traceparent` names."""
+    """Id of the trace that the request is a part of: its own where traces are made, else what `traceparent` names."""
     span: "Span | None" = None
-    """Where traces are made, and this request is kept in one."""
+    """Span of the request, where traces are made and this one is kept."""
     closing: list[Callable[[], None]] = field(default_factory=list)
     """Called when the request is over, before its span ends."""
     prompt: Any = None
-    """Only where prompts are to be logged."""
+    """The prompt, only where prompts are to be logged."""
 
     def add(self, result: "GenerationResult", counts_prompt: bool = True) -> None:
         """Adds a finished choice to the counts: its prompt too, unless another choice of the same prompt counts it."""
         self.prompt_tokens += result.prompt_tokens if counts_prompt else 0
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
+
+    def disconnected(self) -> ApiError:
+        """Notes that the client has gone, and makes the error that the request ends with."""
+        self.outcome = "client_disconnected"
+        return ApiError(499, "the client disconnected")
 
     def begin(self, traces: "Traces", scope: Scope) -> None:
         """Begins the span of the request, unless its path is none that is traced."""
@@ -75,7 +80,7 @@ class CountsRequests(Protocol):
     """Has the counter of HTTP requests."""
 
     http: "Counter"
-    """By route and status."""
+    """Requests by route and status."""
 
 
 class AccessLog:

@@ -64,7 +64,7 @@ class _Reader:
 
     async def events(self, choices: Choices) -> AsyncIterator[bytes]:
         """Writes the stream: a message that is opened, its blocks one after the other, and its end."""
-        opened = {**self._head(choices.tickets[0].prompt_tokens), "content": []}
+        opened = {**self._head(choices.handles[0].prompt_tokens), "content": []}
         opened |= {"stop_reason": None, "stop_sequence": None}
         yield event("message_start", {"type": "message_start", "message": opened})
         writer = _Blocks(self._begin)

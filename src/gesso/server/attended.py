@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request as HttpRequest
 from starlette.types import Receive
@@ -33,12 +34,48 @@ async def attended(
         if working.done():
             return working.result()
         if leaving.done():
-            http.state.record.outcome = "client_disconnected"
-            raise ApiError(499, "the client hung up")
+            raise http.state.record.disconnected()
         raise ApiError(504, f"{late} within {timeout:g} seconds", code="timeout")
     finally:
         working.cancel()
         leaving.cancel()
+
+
+class Awaited(Protocol):
+    """Becomes ready in another thread, which tells so."""
+
+    @property
+    def ready(self) -> bool:
+        """Says whether nothing is left to wait for."""
+
+    def on_ready(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when it is ready, in whatever thread; at once where it is already."""
+
+
+async def ready_before(
+    awaited: Awaited, leaving: Callable[[], Coroutine[Any, Any, object]], seconds: float | None = None
+) -> bool:
+    """Waits without a thread until something is ready, its client leaves or the time is over; says whether it is ready.
+
+    Args:
+        leaving: waits until the client has gone.
+    """
+    if awaited.ready:
+        return True
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        with suppress(RuntimeError):  # the loop is closed: the server has gone
+            loop.call_soon_threadsafe(changed.set)
+
+    awaited.on_ready(tell)
+    waits = [asyncio.create_task(wait) for wait in (changed.wait(), leaving())]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return changed.is_set()
 
 
 async def disconnected(receive: Receive) -> None:

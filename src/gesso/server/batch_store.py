@@ -34,14 +34,14 @@ class StoreLimits:
     """Bounds what a store holds."""
 
     file_bytes: int = 200 * 2**20
-    """Of one file."""
+    """Bytes of one file."""
     all_bytes: int = 10 * 2**30
-    """Of all files together."""
+    """Bytes of all files together."""
     files: int = 10_000
     batches: int = 1_000
     """Batches that are not over; those that are, are kept up to ten times as many, and the oldest go."""
     lines: int = 50_000
-    """Of one batch."""
+    """Lines of one batch."""
     keep_seconds: int = 30 * 24 * 3600
     """How long the files of answers are kept."""
 

@@ -28,7 +28,7 @@ from gesso.server.batch_store import BatchStore
 log = logging.getLogger("gesso.server")
 
 REST_SECONDS = 60.0
-"""After which the worker looks again: for files whose time is over, and after a server that refused."""
+"""Seconds after which the worker looks again: for files whose time is over, and after a server that refused."""
 _End = Literal["completed", "cancelled", "expired"]
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS}
 """Errors of the system that are no fault of the batch, and may be over later."""
@@ -52,7 +52,7 @@ class BatchWorker:
         self._unwanted: set[str] = set()
         """Ids of batches that were cancelled, perhaps while the worker was taking them up."""
         self._task: asyncio.Task[None] | None = None
-        """Of the lines of the batch that is running."""
+        """Task that asks the lines of the batch that is running."""
         self._journals: tuple[Journal, Journal] | None = None
         self._waiting: Batch | None = None
         """The batch that was broken off last, with its counts: a full disk takes no document that has them."""

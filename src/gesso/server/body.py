@@ -50,8 +50,7 @@ class JsonRequest(Request):
                         raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
                     parts.append(part)
             except ClientDisconnect:
-                self.state.record.outcome = "client_disconnected"
-                raise ApiError(499, "the client hung up") from None
+                raise self.state.record.disconnected() from None
             self._body = b"".join(parts)
             if not self._body:
                 raise ApiError(400, "the body is empty; it must be a JSON object", code="invalid_json")

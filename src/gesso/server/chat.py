@@ -54,7 +54,7 @@ def chat_routes(context: Context) -> APIRouter:
     async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
         """Answers messages, whole or as a stream of chunks."""
         choices = await submit_chat(context, body, http)
-        number = len(choices.tickets)
+        number = len(choices.handles)
         tokenizer = context.service.engine.tokenizer
         predicted = partial(
             prediction_report,
@@ -190,9 +190,9 @@ async def _chunks(
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[choice], **no_usage, **fields)
         return data(whole, event)
 
-    for number in range(len(choices.tickets)):
+    for number in range(len(choices.handles)):
         yield chunk(ChunkChoice(index=number, delta=Delta(role="assistant", content=""), finish_reason=None))
-    calls_made, spaces = [0] * len(choices.tickets), [LeadingSpace() for _ in choices.tickets]
+    calls_made, spaces = [0] * len(choices.handles), [LeadingSpace() for _ in choices.handles]
     async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
@@ -215,7 +215,7 @@ async def _chunks(
                 yield chunk(ChunkChoice(index=number, delta=Delta(content=text), finish_reason=None))
             yield chunk(_last(number, event.result, choices))
     if predicted is not None:
-        results = [choices.results[number] for number in range(len(choices.tickets))]
+        results = [choices.results[number] for number in range(len(choices.handles))]
         told = usage(results, len(results), await predicted(results))
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=told)
         yield data(whole)

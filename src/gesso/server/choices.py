@@ -23,7 +23,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, F
 from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
-from gesso.server.attended import disconnected
+from gesso.server.attended import disconnected, ready_before
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.option_fields import in_fields, request_field
@@ -50,10 +50,10 @@ class Choices:
         self._frames = 0
         self._arrived = asyncio.Event()
         self._gone = asyncio.Event()
-        """The client has."""
-        self.tickets: list[RequestHandle] = []
+        """Set once the client has gone."""
+        self.handles: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
-        """Of the choices that are finished."""
+        """Results of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
         """What a client should know of every one of them."""
 
@@ -94,7 +94,7 @@ class Choices:
             if trace is not None:
                 trace.queued()
             for number in range(len(requests)):
-                choices.tickets.append(service.submit(prepared.pop(0), choices._listener(number)))
+                choices.handles.append(service.submit(prepared.pop(0), choices._listener(number)))
 
         callback = asyncio.create_task(choices.watch(receive))
         try:
@@ -117,30 +117,18 @@ class Choices:
             for left in prepared:
                 left.cancel()
             if trace is not None:
-                record.closing.append(partial(trace.emit, choices.tickets))
+                record.closing.append(partial(trace.emit, choices.handles))
         return choices
 
     async def _until_ready(self, prepared: PreparedRequest, timeout: float | None) -> None:
         """Waits for a constraint, for the client to go, or until the request has taken `timeout` seconds."""
-        if prepared.ready:
+        if prepared.ready:  # whether or not its client is still there
             return
-        changed = asyncio.Event()
-
-        def tell() -> None:
-            with suppress(RuntimeError):  # the loop is closed: the server has gone
-                self._loop.call_soon_threadsafe(changed.set)
-
-        prepared.on_ready(tell)
-        waits = [asyncio.create_task(event.wait()) for event in (changed, self._gone)]
-        try:
-            left = None if timeout is None else max(0.0, prepared.since + timeout - time.monotonic())
-            done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        left = None if timeout is None else max(0.0, prepared.since + timeout - time.monotonic())
+        ready = await ready_before(prepared, self._gone.wait, left)
         if self._gone.is_set():
             raise self._cancelled()
-        if not done:
+        if not ready:
             raise ApiError(504, f"its constraint was not compiled within {timeout:g} seconds", code="timeout")
 
     def _listener(self, choice: int) -> Callable[[Event], None]:
@@ -176,26 +164,26 @@ class Choices:
 
     def cancel(self) -> None:
         """Cancels all choices."""
-        for ticket in self.tickets:
-            ticket.cancel()
+        for handle in self.handles:
+            handle.cancel()
 
     @property
     def position(self) -> int:
         """Counts the requests before the foremost choice in the queue."""
-        return min((ticket.position for ticket in self.tickets), default=0)
+        return min((handle.position for handle in self.handles), default=0)
 
-    async def events(self, patience: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
-        """Yields events with the number of their choice until all are finished, and None after `patience` seconds
-        without any.
+    async def events(self, keep_alive_seconds: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
+        """Yields events with the number of their choice until all are finished, and None after
+        `keep_alive_seconds` without any.
 
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
         """
-        while len(self.results) < len(self.tickets):
+        while len(self.results) < len(self.handles):
             while not self._queue:
                 self._arrived.clear()
                 try:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(keep_alive_seconds):
                         await self._arrived.wait()
                 except TimeoutError:
                     yield None
@@ -225,12 +213,12 @@ class Choices:
         finally:
             callback.cancel()
             self.cancel()
-        return [self.results[number] for number in range(len(self.tickets))]
+        return [self.results[number] for number in range(len(self.handles))]
 
     async def watch(self, receive: Receive) -> None:
         """Cancels the choices when the client disconnects."""
         await disconnected(receive)
-        self._record.outcome = "client_disconnected"
+        self._record.disconnected()
         self._gone.set()
         self.cancel()
 
@@ -245,5 +233,5 @@ class Choices:
 
     def _cancelled(self) -> ApiError:
         if self._record.outcome == "client_disconnected":
-            return ApiError(499, "the client hung up")
+            return self._record.disconnected()
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")

@@ -52,7 +52,7 @@ def completion_routes(context: Context) -> APIRouter:
         tokenizer = context.service.engine.tokenizer
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            offsets = [_Offsets(tokenizer, _begin(body)) for _ in choices.tickets]
+            offsets = [_Offsets(tokenizer, _begin(body)) for _ in choices.handles]
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts, offsets))
         results = await choices.wait(http.receive)
         if body.max_tokens == 0:
@@ -266,5 +266,5 @@ async def _chunks(
         elif isinstance(event, Finished):
             yield chunk(TextChoice(index=number, text="", logprobs=None, **_ending(event.result)))
     if choices_of_prompt is not None:
-        results = [choices.results[number] for number in range(len(choices.tickets))]
+        results = [choices.results[number] for number in range(len(choices.handles))]
         yield data(TextCompletion(**head, choices=[], usage=usage(results, choices_of_prompt)))

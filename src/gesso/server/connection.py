@@ -36,7 +36,7 @@ class ConnectionLimits:
     max_connections: int = 1024
     max_headers: int = 100
     max_head_bytes: int = 32 * 2**10
-    """Of the address and all headers."""
+    """Bytes of the address and all headers."""
     head_seconds: float = 15.0
     body_seconds: float = 60.0
     pause_seconds: float = 15.0
@@ -58,9 +58,9 @@ class Connection(PlainHttp):
         self._in_head = True
         """Whether the next byte is none of a body."""
         self._head_bytes = 0
-        """Of the address and the headers that were parsed."""
+        """Bytes of the address and the headers that were parsed."""
         self._raw_bytes = 0
-        """That came since the last head or body was complete; a header counts above only once it is whole."""
+        """Bytes that came since the last head or body was complete; a header counts above only once it is whole."""
         self._running: RequestResponseCycle | None = None
         """The oldest request without its whole answer, else the last one. Later ones wait in `pipeline`."""
         self._ended = False

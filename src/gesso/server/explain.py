@@ -1,8 +1,8 @@
 """Serves `POST /v1/explain`: whether a constraint can be used, and whether a text satisfies it."""
 
-import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -15,10 +15,10 @@ from gesso.constraints.constraint import Constraint
 from gesso.constraints.quick_turns import quick_turns
 from gesso.constraints.verdict import submit_texts
 from gesso.errors import QueueFullError, UserError
-from gesso.server.attended import disconnected
+from gesso.server.attended import disconnected, ready_before
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
-from gesso.server.errors import ApiError, said
+from gesso.server.errors import said
 from gesso.server.requests import MAX_TEXT, StructuredOutputs
 from gesso.server.schema import Strict
 
@@ -56,7 +56,7 @@ class Explanation(BaseModel):
     ignored: list[str]
     """JSON pointers of keywords and formats of the schema that say nothing here."""
     states: int
-    """Of its automaton over bytes; 0 where it is not usable."""
+    """States of its automaton over bytes; 0 where it is not usable."""
 
 
 class _Places:
@@ -129,23 +129,10 @@ async def _until_ready(compilation: Compilation[Constraint], http: HttpRequest) 
     Raises:
         ApiError: the client has gone meanwhile; nobody waits for the constraint then.
     """
-    if compilation.ready:
-        return
-    loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell() -> None:
-        with suppress(RuntimeError):  # the loop is closed: the server has gone
-            loop.call_soon_threadsafe(changed.set)
-
-    compilation.on_ready(tell)
-    waits = [asyncio.create_task(changed.wait()), asyncio.create_task(disconnected(http.receive))]
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        ready = await ready_before(compilation, partial(disconnected, http.receive))
     finally:
-        for wait in waits:
-            wait.cancel()
         if not compilation.ready:
             compilation.leave()
-    if not changed.is_set():
-        http.state.record.outcome = "client_disconnected"
-        raise ApiError(499, "the client hung up")
+    if not ready:
+        raise http.state.record.disconnected()

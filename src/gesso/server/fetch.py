@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from gesso.errors import ImageError
 
 SECONDS = 10.0
-"""That fetching one image may take, redirects included."""
+"""Seconds that fetching one image may take, redirects included."""
 REDIRECTS = 3
 PORTS = {"http": 80, "https": 443}
 _PIECE = 1 << 16

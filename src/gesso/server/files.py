@@ -19,7 +19,7 @@ from gesso.server.body import BROWSERS
 from gesso.server.errors import ApiError
 
 HEAD_BYTES = 64 * 2**10
-"""Of an upload, beside the file itself."""
+"""Bytes of an upload beside the file itself."""
 _FIELDS = ("file", "purpose", "expires_after[anchor]", "expires_after[seconds]")
 _SHORTEST, _LONGEST = 3600, 30 * 24 * 3600
 

@@ -23,7 +23,7 @@ class FillRequest(Strict):
     alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 3
     """How many other texts are told of each hole at most."""
     max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
-    """Of a hole without a length of its own."""
+    """Most tokens of a hole without a length of its own."""
     seed: Annotated[int, field_of("seed")] | None = None
     temperature: Annotated[float, field_of("temperature")] | None = None
     top_p: Annotated[float, field_of("top_p")] | None = None

@@ -10,7 +10,7 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, re
 
 MAX_MESSAGES = 2048
 MAX_PARTS = 1024
-"""Of one message."""
+"""Parts of one message."""
 
 
 def _only(*known: str) -> Callable[[Any], Any]:

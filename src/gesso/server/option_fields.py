@@ -22,7 +22,6 @@ from gesso.options import (
     Switch,
     Text,
     TokenIds,
-    options_of,
 )
 from gesso.server.schema import FirstError, TokenId
 
@@ -32,14 +31,9 @@ _MODEL_FIELDS = {"adapter": "model"}
 """Fields of options that are no keywords of a request."""
 
 
-def field_of(name: str, declaring: type | None = None) -> Any:
-    """Returns an option's bounds and description, for the annotation of a field that a body declares by itself.
-
-    Args:
-        declaring: the dataclass whose option it is; None looks among the options of a request.
-    """
-    row = engine_options()[name] if declaring is None else options_of(declaring)[name]
-    return _field(row)
+def field_of(name: str) -> Any:
+    """Returns the bounds and description of a request's option, for a field that a body declares by itself."""
+    return _field(engine_options()[name])
 
 
 def _field(row: Option) -> FieldInfo:

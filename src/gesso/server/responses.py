@@ -14,7 +14,7 @@ class CachedTokens(BaseModel):
 class CompletionDetails(BaseModel):
     reasoning_tokens: int
     accepted_prediction_tokens: int = 0
-    """Of a predicted answer, those that are in the answer, in order."""
+    """Tokens of a predicted answer that are in the answer, in order."""
     rejected_prediction_tokens: int = 0
 
 
@@ -40,7 +40,7 @@ class DiffusionReport(BaseModel):
     """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: list[int] | None = None
     disputed_tokens: int | None = None
-    """Of verification, where it was asked for."""
+    """Tokens that verification rejected, where it was asked for."""
     guidance_passes: int | None = None
     """Passes behind the second prompt of classifier-free guidance, where it was asked for."""
 
@@ -141,7 +141,7 @@ class Block(BaseModel):
 
     canvas: int
     tokens: list[int]
-    """Of the answer: cut at its end."""
+    """Tokens of the answer: cut at its end."""
     text: str
     reasoning: str
     denoising_steps: int
@@ -206,7 +206,7 @@ class TextCompletion(BaseModel):
     choices: list[TextChoice]
     usage: Usage | None = None
     search: list[SearchReport] = []
-    """Of each prompt, where `best_of` makes more answers than are sent."""
+    """Search of each prompt, where `best_of` makes more answers than are sent."""
     draft: Draft | None = None
     block: Block | None = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 MOST_RESPONSES = 1024
 MOST_CHARACTERS = 64 * 2**20
-"""Of all that is kept together, as JSON would have it."""
+"""Characters of all that is kept together, as JSON would have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class StoredResponse:
     """Holds a response, and the conversation up to it."""
 
     body: dict[str, Any]
-    """As it was answered."""
+    """The response as it was answered."""
     messages: tuple[dict[str, Any], ...]
-    """Of a chat completion, without instructions."""
+    """Messages of a chat completion, without instructions."""
     size: int
 
 

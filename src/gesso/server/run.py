@@ -32,9 +32,9 @@ FORCED = 130
 TOGETHER = 0.3
 """Seconds within which two signals are one: some send theirs to a process and to its group."""
 SWITCH_SECONDS = 0.0005
-"""After which a thread that holds the interpreter gives it to one that waits, a tenth of Python's own. The engine's
-thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes.
-While a constraint is compiled it is less still; see `gesso.constraints.quick_turns`."""
+"""Seconds after which a thread that holds the interpreter gives it to one that waits, a tenth of Python's own. The
+engine's thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that
+computes. While a constraint is compiled it is less still; see `gesso.constraints.quick_turns`."""
 SWEEPS = (10_000, 10, 1000)
 """New objects before the youngest are swept, and sweeps of each generation before one of the next."""
 LAST_WORDS = 5

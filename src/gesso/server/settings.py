@@ -10,7 +10,7 @@ from gesso.server.connection import ConnectionLimits
 from gesso.server.hosts import check_names
 
 MEDIA_BODY_BYTES = 48 * 2**20
-"""Of a request that may hold images: one of the largest that is read, in base64."""
+"""Bytes of a request that may hold images: one of the largest that is read, in base64."""
 _HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:[0-9]{1,5})?")
 
 
@@ -33,8 +33,9 @@ class Settings:
     log_prompts: bool = False
     """Whether prompts stand in the access log."""
     max_body_bytes: int = 4 * 2**20
+    """Bytes that a request's body may have; `MEDIA_BODY_BYTES` where it may hold images."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """Of a request; `MEDIA_BODY_BYTES` where it may hold images."""
+    """Bounds of each client's connection, before its request is looked at."""
     max_images: int = 16
     """Images and clips of one request."""
     media_hosts: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ PREVIEW_POLICY = "; ".join(
         "frame-ancestors 'self'",
     )
 )
-"""Of the frame in which HTML that a model wrote is shown: it has no origin, and may request nothing of anybody."""
+"""Policy of the frame that shows HTML which a model wrote: it has no origin, and may request nothing of anybody."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

@@ -29,10 +29,6 @@ class Arithmetic(Task):
         """Draws sums and differences equally often."""
         return self._draw(rng, plus_share=0.5)
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the number itself, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def score(self, prompt: str, text: str) -> float:
         """Computes the term of the prompt; 1 for its value, else 0."""
         found = _TERM.fullmatch(prompt.strip())

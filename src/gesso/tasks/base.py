@@ -57,9 +57,10 @@ class Task(Protocol):
     def sample(self, rng: random.Random) -> Example:
         """Draws one example; every choice comes from `rng`."""
 
-    @abstractmethod
     def grade(self, example: Example, text: str) -> bool:
-        """Says whether `text` is a correct answer to `example.prompt`."""
+        """Says whether `text` is a correct answer to `example.prompt`: the reference, white space around it aside,
+        unless a task takes others too."""
+        return text.strip() == example.answer
 
     def score(self, prompt: str, text: str) -> float:  # noqa: ARG002
         """Returns how good an answer is, by its prompt alone: 1 where it is right, less where it is not.

@@ -40,6 +40,8 @@ _OF_TWO = (
     ("larger", "max(x, y)"),
     ("smaller", "min(x, y)"),
 )
+NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+"""A whole number in a function's source, no part of a name or of another number."""
 _FITTING_NAME_SHARE = 0.4
 _SMALL_NUMBER_SHARE = 0.7
 _TAILS = NUMBER_WORDS + NAME_NOUNS + tuple(word for pair in OPPOSITES for word in pair)
@@ -87,6 +89,12 @@ class Code(Task):
 def draw_name(rng: random.Random) -> str:
     """Draws a function's name of two words."""
     return f"{rng.choice(NAME_VERBS)}_{rng.choice(_TAILS)}"
+
+
+def lone_numbers(source: str) -> list[str]:
+    """Returns the numbers that stand in `source` once, so that an instruction can name them."""
+    numbers = NUMBER.findall(source)
+    return [number for number in numbers if numbers.count(number) == 1]
 
 
 def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]:

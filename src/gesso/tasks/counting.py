@@ -43,10 +43,6 @@ class Counting(Task):
             if len(example.answer.replace(" ", "")) >= _EVALUATION_TOKENS:
                 return example
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference list only, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def score(self, prompt: str, text: str) -> float:
         """Counts as the prompt asks; 1 for the whole count, else 0."""
         found = _PROMPT.fullmatch(prompt.strip())

@@ -22,10 +22,6 @@ class Editing(Task):
         """Draws the four edits equally often."""
         return self._example(*rng.choice(_EDITS)(rng, rng.randint(*_LENGTHS)))
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference text only, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def _example(self, instruction: str, given: list[str], edited: list[str]) -> Example:
         return Example(self.name, f"{instruction}: {' '.join(given)}", " ".join(edited))
 

@@ -28,10 +28,6 @@ class Ordering(Task):
             ordered = [str(number) for number in sorted(numbers)]
         return Example(self.name, f"Sort: {', '.join(given)}", ", ".join(ordered))
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference list only, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def score(self, prompt: str, text: str) -> float:
         """Sorts what the prompt lists; 1 for the sorted list, else 0."""
         head, colon, listed = prompt.strip().partition(": ")

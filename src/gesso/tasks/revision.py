@@ -7,13 +7,12 @@ import random
 import re
 
 from gesso.tasks.base import Example, Task
-from gesso.tasks.code import Code, draw_name
+from gesso.tasks.code import Code, draw_name, lone_numbers
 from gesso.tasks.edit_prompt import edit_prompt
 
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!="}
 _COMPARISON = re.compile(r" (>=|<=|==|>|<) ")
 _NAME = re.compile(r"(?<=^def )\w+")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 class Revision(Task):
@@ -28,7 +27,7 @@ class Revision(Task):
         """Draws a function, then one of the changes that it allows."""
         source = self._code.sample(rng).answer
         changes = [_rename]
-        if _lone_numbers(source):
+        if lone_numbers(source):
             changes.append(_change_number)
         if _COMPARISON.search(source):
             changes.append(_invert)
@@ -50,19 +49,13 @@ def _rename(source: str, rng: random.Random) -> tuple[str, str]:
 
 
 def _change_number(source: str, rng: random.Random) -> tuple[str, str]:
-    old = rng.choice(_lone_numbers(source))
+    old = rng.choice(lone_numbers(source))
     new = str(rng.choice([number for number in range(2, 100) if str(number) != old]))
     return f"Change {old} to {new}.", re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
 
 
 def _invert(source: str, rng: random.Random) -> tuple[str, str]:  # noqa: ARG001
     return "Invert the condition.", _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", source, count=1)
-
-
-def _lone_numbers(source: str) -> list[str]:
-    """Numbers that stand in `source` once, so that an instruction can name them."""
-    numbers = _NUMBER.findall(source)
-    return [number for number in numbers if numbers.count(number) == 1]
 
 
 _MOST_OTHERS = 4

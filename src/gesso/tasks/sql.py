@@ -38,7 +38,8 @@ _MAX_LIMIT = 5
 _DATABASES = 40
 """An answer is tried on so many databases, so that a wrong one gives other rows on one of them at least."""
 _SUBJECT_ROWS = (1, 2, 4, 40)
-"""In turn. Among few rows the one at the boundary of a condition decides a maximum; a limit needs many."""
+"""Rows of the subject's table, in turn. Among few rows the one at the boundary of a condition decides a maximum; a
+limit needs many."""
 _OTHER_ROWS = 10
 _NEAR = 25
 _MENTIONED_SHARE = 0.5

@@ -95,10 +95,6 @@ class Sudoku(Task):
             if held_out(example.prompt):
                 return example
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the solution only, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def score(self, prompt: str, text: str) -> float:
         """Checks the rules: 1 for a grid that keeps the clues and has every digit once in each row, column and box.
 
@@ -217,7 +213,7 @@ class _Symmetry:
     """A way to turn a grid into another of the same game, and back."""
 
     order: Sequence[int]
-    """For every cell the one that its digit comes from."""
+    """The cell that each cell's digit comes from."""
     labels: str
     """What 1 to 9 become."""
 

@@ -13,7 +13,7 @@ from gesso.tasks.sudoku_solver import dig, draw_solution, singles
 
 CLUES = range(26, 42)
 ROUNDS = 7
-"""From how many rounds of singles on a puzzle counts as long; most are filled in two to six."""
+"""Rounds of singles from which on a puzzle counts as long; most are filled in two to six."""
 
 
 class LongSudoku(Sudoku):

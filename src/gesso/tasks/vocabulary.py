@@ -26,7 +26,7 @@ SPECIAL_TOKENS: tuple[str, ...] = (
     "<|think|>", "<|tool>", "<tool|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>",
     '<|"|>', "<|image>", "<image|>", "<|image|>",
 )  # fmt: skip
-"""In the order of their ids, from 0."""
+"""Special tokens in the order of their ids, from 0."""
 
 _SPACE = "▁"
 _CHARACTERS = (*(chr(code) for code in range(0x21, 0x7F)), _SPACE, "\n")

@@ -5,7 +5,8 @@ training.
 """
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
+    """Returns the words of a fixed list that is written as one text."""
     return tuple(text.split())
 
 
@@ -37,31 +38,31 @@ _THINGS = """
 king queen doctor friend baby music letter paper coin gold silver iron glass train plane ship wheel engine
 """
 
-COLOURS: tuple[str, ...] = _words("red blue green yellow black white brown pink purple grey violet beige")
-ITEMS: tuple[str, ...] = _words("""
+COLOURS: tuple[str, ...] = words_of("red blue green yellow black white brown pink purple grey violet beige")
+ITEMS: tuple[str, ...] = words_of("""
     kettle lamp table chair book car cup plate spoon fork knife bowl pan pot mug jar bottle basket box bag
     bed sofa desk shelf mirror clock watch radio phone camera pen pencil brush comb towel candle blanket
     pillow carpet curtain vase key lock hammer ladder bucket broom shovel drum piano guitar violin flute
     kite ball doll bike boat tent hat coat shirt scarf belt ring umbrella wallet toy stove fan
     """)
-POOL: tuple[str, ...] = _words(
+POOL: tuple[str, ...] = words_of(
     " ".join([_FRUITS, _ANIMALS, _OBJECTS, _FOOD, _NATURE, _BODY, _PLACES, _THINGS, *COLOURS])
 )
 """Every word that lists are made of; items and colours are among them."""
-CITIES: tuple[str, ...] = _words("""
+CITIES: tuple[str, ...] = words_of("""
     Oslo Paris London Berlin Madrid Rome Vienna Prague Lisbon Dublin Athens Warsaw Budapest Helsinki
     Stockholm Copenhagen Brussels Amsterdam Zurich Geneva Milan Venice Naples Munich Hamburg Moscow
     Istanbul Cairo Nairobi Lagos Tokyo Osaka Kyoto Seoul Beijing Shanghai Delhi Mumbai Bangkok Hanoi
     Jakarta Sydney Toronto Montreal Chicago Boston Dallas Denver Lima Bogota
     """)
-NUMBER_WORDS: tuple[str, ...] = _words("""
+NUMBER_WORDS: tuple[str, ...] = words_of("""
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty
     """)
 
-NAME_VERBS: tuple[str, ...] = _words("add take scale split wrap get make find check pick cap is")
+NAME_VERBS: tuple[str, ...] = words_of("add take scale split wrap get make find check pick cap is")
 """First halves of function names."""
-NAME_NOUNS: tuple[str, ...] = _words("value number item result size label score step limit total pair word")
+NAME_NOUNS: tuple[str, ...] = words_of("value number item result size label score step limit total pair word")
 """Second halves of function names, beside the number words and the adjectives."""
 OPPOSITES: tuple[tuple[str, str], ...] = (
     ("big", "small"),
@@ -74,7 +75,7 @@ OPPOSITES: tuple[tuple[str, str], ...] = (
     ("yes", "no"),
 )
 
-TEMPLATE_WORDS: tuple[str, ...] = _words("""
+TEMPLATE_WORDS: tuple[str, ...] = words_of("""
     The the costs euros and is made in In you can buy a for For sale from price Give item city colour as
     JSON Write Python function that returns its argument arguments plus minus times floor divided by modulo
     sum product difference larger smaller of two True False if If greater less than equal to at least most

@@ -20,11 +20,11 @@ Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
 Kind = Literal["internal", "server", "client"]
 LAST_SECONDS = 5.0
-"""For which the process waits at its end until spans are sent."""
+"""Seconds for which the process waits at its end until spans are sent."""
 
 
 class Span:
-    """Is one span that is under way; it has to be ended."""
+    """Records one span that is under way; it has to be ended."""
 
     def __init__(self, traces: "Traces", span: "otel.Span", offset: int) -> None:
         self._traces, self._span, self._offset = traces, span, offset

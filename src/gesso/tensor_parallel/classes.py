@@ -119,7 +119,7 @@ def _combine(all_G4RS: Tensor, parts_K2: Tensor) -> Emissions:
 
 
 class LeadingClassPass(ShardedClassPass):
-    """Is the leader's part, which tells the others when to finish."""
+    """Makes the leader's part of a pass, and tells the others when to finish."""
 
     number: int
     """What the ranks call the pass."""

@@ -16,7 +16,7 @@ class OwnExperts:
     own: range
     """This rank's experts."""
     shapes: tuple[tuple[int, int], tuple[int, int]]
-    """Of an expert's two matrices."""
+    """Shapes of an expert's two matrices."""
 
     def own_part(self, weights_Nk: Tensor, experts_Nk: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the weights and experts of this rank, both [N, k]: those of other ranks weigh nothing, and stand

@@ -39,7 +39,7 @@ class ChatTemplate:
             raise CheckpointError(f"the chat template cannot be read: {error}") from None
         self._tokens = dict(tokens)
         self.source = source
-        """As the checkpoint has it."""
+        """The template as the checkpoint has it."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> "ChatTemplate | None":

@@ -18,7 +18,7 @@ MAX_WRITTEN = 2**27
 
 
 class Budget:
-    """Is what is left of one rendering."""
+    """Counts what one rendering may still take."""
 
     def __init__(self) -> None:
         self.steps = self.looked = self.written = self.timed = 0
@@ -55,4 +55,4 @@ class Budget:
 
 
 BUDGET: ContextVar[Budget] = ContextVar("BUDGET")
-"""That of the rendering which goes on."""
+"""Budget of the rendering that goes on."""

@@ -54,7 +54,7 @@ class TrainConfig:
     """0 leaves the canvases out: only the causal pass learns, for less than half of the work of an example."""
     encoder_loss_weight: float = 1.0
     causal_steps: int = 0
-    """In the first so many steps the causal pass learns alone, from whole answers, however long."""
+    """Steps at the beginning in which the causal pass learns alone, from whole answers, however long."""
     causal_share: float = 0.0
     """Share of the steps behind those in which it learns alone again, so that neither pass forgets."""
     causal_batch_size: int = 64

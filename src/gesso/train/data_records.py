@@ -115,7 +115,7 @@ class Chat:
     parts: Sequence[int]
     """Which messages are answers to train on."""
     images: Sequence[Sequence[PreparedImage]] = ()
-    """Of each message, in the places of its bare parts."""
+    """Images of each message, in the places of its bare parts."""
 
     def conversation(self, part: int) -> Conversation:
         """Returns prompt and answer of message `part`.

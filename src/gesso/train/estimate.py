@@ -29,7 +29,7 @@ from gesso.train.step import freeze_denoiser
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
-"""For each weight of the layer that is being read back: codes, indices, levels and the product."""
+"""Bytes for each weight of the layer that is being read back: codes, indices, levels and the product."""
 
 
 @dataclass(frozen=True, slots=True)

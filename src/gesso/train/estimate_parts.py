@@ -44,7 +44,7 @@ def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | No
         return 0
 
     def sizes(prefix: str | None) -> tuple[int, int]:
-        """Of parameters and gradients, of a layer or of what is in none."""
+        """Bytes of parameters and gradients, of a layer or of what is in none."""
         chosen = [
             parameter
             for name, parameter in model.named_parameters()

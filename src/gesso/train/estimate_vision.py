@@ -25,7 +25,7 @@ class ImageLoad:
     config: VisionConfig
     images: int
     soft_tokens: int
-    """Of each image; they are tokens of the example, too."""
+    """Soft tokens of each image; they are tokens of the example, too."""
     trained: bool = False
 
 

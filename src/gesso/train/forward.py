@@ -46,7 +46,7 @@ class Encoded:
     keys: list[list[Tensor]]
     values: list[list[Tensor]]
     lengths: list[Tensor]
-    """For every group, tokens of each row, [B']."""
+    """Tokens of each row, for every group, [B']."""
     context: ContextGroup | None = None
     """The processes that have the parts of each row; None where this one has whole rows."""
 

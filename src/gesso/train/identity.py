@@ -34,7 +34,7 @@ _WHOLE = 2**26
 """Bytes of a file up to which all of it is read."""
 _STRIDE = 2**18
 _SAMPLE = 2**12
-"""Of a larger file so many bytes are read in each stride, a 64th: every matrix of a large model is met many times."""
+"""Bytes that are read in each stride of a larger file, a 64th: every matrix of a large model is met many times."""
 
 
 def identity_of(recipe: Recipe) -> dict[str, object]:

@@ -44,7 +44,7 @@ class FileLikelihood:
     bound_error: float | None
     """Standard error of it, from the noisy copies alone."""
     bound_nats_per_token: float | None
-    """Of the answers' own tokens, to compare with the causal one's."""
+    """The bound in nats for each of the answers' own tokens, to compare with the causal one's."""
     bound_interval: Interval | None
     passes: int
     """Passes of the denoiser."""

@@ -68,7 +68,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def state_tensors(
-    model: DiffusionGemma, optimizer: torch.optim.Optimizer, vision: VisionModel | None = None
+    model: DiffusionGemma, optimizer: torch.optim.Optimizer, vision: VisionModel | None
 ) -> Iterator[tuple[str, Tensor]]:
     """Yields every state tensor, gathered, as `STATE.PARAMETER`; the parts of an 8-bit moment as
     `STATE:PART.PARAMETER`.
@@ -85,7 +85,7 @@ def load_state_tensors(
     model: DiffusionGemma,
     optimizer: torch.optim.Optimizer,
     tensors: Mapping[str, Tensor],
-    vision: VisionModel | None = None,
+    vision: VisionModel | None,
 ) -> None:
     """Loads what `state_tensors` gave, be it into more processes or fewer.
 

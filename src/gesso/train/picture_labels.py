@@ -26,7 +26,7 @@ SHARES = (1.0, 0.6, 0.36, 0.22)
 """Weights of the words at one place, the first the most important: of two letters, the left one; of a shape its colour,
 kind, row and column."""
 EMPTY_WEIGHT = 0.2
-"""Of a soft token where nothing stands: most are such."""
+"""Weight of a soft token where nothing stands: most are such."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class StepRecord:
     tokens_per_second: float
     """Canvas and encoder tokens trained on."""
     seconds: float
-    """Since this process started training."""
+    """Seconds since this process started training."""
 
     @property
     def summary(self) -> str:
@@ -45,7 +45,7 @@ class LabelRecord:
     tokens_per_second: float
     """Soft tokens trained on."""
     seconds: float
-    """Since this process started training."""
+    """Seconds since this process started training."""
 
     @property
     def summary(self) -> str:
@@ -59,7 +59,7 @@ class PolicyRecord:
 
     step: int
     reward: float
-    """Of an answer."""
+    """Reward of an answer."""
     right: float
     """Share of the answers whose reward is 1 or more."""
     mixed: float
@@ -75,7 +75,7 @@ class PolicyRecord:
     tokens_per_second: float
     """Tokens of canvases, counted at every step of theirs that was replayed."""
     seconds: float
-    """Since this process started training."""
+    """Seconds since this process started training."""
 
     @property
     def summary(self) -> str:

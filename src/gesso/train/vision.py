@@ -20,7 +20,7 @@ from gesso.train.recipe import Recipe
 from gesso.vision.preprocess import PreparedImage
 
 POSITION_STD = 0.1
-"""Of a fresh table of positions, beside patches of unit size."""
+"""Standard deviation of a fresh table of positions, beside patches of unit size."""
 
 
 class BatchImages:

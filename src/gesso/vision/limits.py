@@ -51,7 +51,7 @@ class VideoLimits:
     max_pixels: int = 64 * 10**6
     """Width times height of a frame."""
     max_seconds: float = 60.0
-    """That decoding may take."""
+    """Seconds that decoding may take."""
 
     def __post_init__(self) -> None:
         if self.max_bytes < 1 or self.max_pixels < 1 or not self.max_seconds > 0:

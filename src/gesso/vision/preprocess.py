@@ -4,7 +4,6 @@ H, W pixels of the resized picture   P = rows x columns patches   V = 3 x patch_
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
@@ -112,26 +111,6 @@ def cut(image: "Image", budget: int = DEFAULT_BUDGET, layout: PatchLayout = GEMM
     shape = f" {rows} {columns} {layout.patch_size} {layout.pooling} ".encode()
     digest = hashlib.sha256(VERSION + shape + patches.tobytes()).hexdigest()
     return PreparedImage(rows, columns, target.soft_tokens, digest, patches)
-
-
-def prepare_images(
-    sources: Sequence[ImageSource],
-    budget: int = DEFAULT_BUDGET,
-    layout: PatchLayout = GEMMA4,
-    limits: ImageLimits = LIMITS,
-) -> list[PreparedImage]:
-    """Prepares each of several images; errors say which one it was.
-
-    Raises:
-        ImageError, OptionError: as there.
-    """
-    prepared = []
-    for number, source in enumerate(sources, 1):
-        try:
-            prepared.append(prepare_image(source, budget, layout, limits))
-        except ImageError as error:
-            raise ImageError(f"image {number}: {error}" if len(sources) > 1 else str(error)) from None
-    return prepared
 
 
 def _is_pillow(source: object) -> bool:

@@ -91,9 +91,3 @@ def accept_from(bound: float, sureness_C: "Tensor", held_C: "Tensor | None") -> 
 
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", __name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "uniform_noise":
-        raise ImportError("uniform_noise is called draw_noise now: it draws masks where the model's noise is masks")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

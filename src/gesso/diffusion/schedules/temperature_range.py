@@ -30,4 +30,5 @@ class TemperatureRange(Schedule):
 COLDEST = 1e-3
 """Temperatures are above 0, which a curve that reaches `t_min` 0 would not be."""
 LEAST = 1e-30
-"""Of the published schedules, which go as low as they are told to: logits divided by less would not be finite."""
+"""The lowest temperature of the published schedules, which go as low as they are told to: logits divided by less would
+not be finite."""

@@ -10,7 +10,7 @@ from llvmlite import ir
 from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant
 
 UNKNOWN, ASKED = -1, -2
-"""In place of a function or a part that is not worked out yet: nobody has asked for it, or somebody has."""
+"""Marks in place of a function or a part that is not worked out yet: nobody has asked for it, or somebody has."""
 
 
 def write_descend(module: ir.Module, name: str) -> None:

@@ -42,7 +42,7 @@ class Stored:
     kind: str
     """Its type, by GGML's name."""
     shape: Sequence[int]
-    """In PyTorch's order."""
+    """Shape in PyTorch's order."""
     begin: int
     """Its first byte, counted from the file's."""
     bytes: int
@@ -146,7 +146,7 @@ def rope_factors(path: Path) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class GgufSlice:
-    """Is a tensor in a GGUF file, read where it is indexed along its first dimension."""
+    """Reads a tensor in a GGUF file where it is indexed along its first dimension."""
 
     path: Path
     stored: Stored
@@ -213,7 +213,7 @@ def _pieces(begin: int, end: int, row: int) -> Iterator[tuple[int, int]]:
 
 
 class GgufFile:
-    """Is an open GGUF file, with the methods of an open safetensors file."""
+    """Reads an open GGUF file, with the methods of an open safetensors file."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
         """

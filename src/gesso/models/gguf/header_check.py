@@ -43,7 +43,7 @@ def check_header(path: Path) -> None:
 
 
 class _Header:
-    """Is a header that is read from its first byte to its last."""
+    """Reads a header from its first byte to its last."""
 
     def __init__(self, path: Path, content: mmap.mmap) -> None:
         self._path, self._content = path, content

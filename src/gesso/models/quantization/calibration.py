@@ -74,7 +74,7 @@ class CalibrationReport:
     """
 
     before: float
-    """Without scales."""
+    """Error without scales."""
     after: float
     products: int
     scaled: int

@@ -26,7 +26,7 @@ CHOICES: Sequence[Quantization] = (
     Quantization(Int4(128), Int4(128), Int8()),
     Quantization(Int4(128), Int4(128), Int4(128)),
 )
-"""From the most bits to the fewest."""
+"""Choices from the most bits to the fewest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Folds:
     norms: dict[str, Tensor] = field(default_factory=dict)
     """Weights of norms as they are from now on."""
     choices: dict[str, Choice] = field(default_factory=dict)
-    """By the name of what the scaled matrices read."""
+    """Choices by the name of what the scaled matrices read."""
 
     def apply(self, name: str, place: int | slice, weight: Tensor) -> Tensor:
         """Returns a tile of a tensor, folded; tiles of tensors that nothing is folded into are as they were."""

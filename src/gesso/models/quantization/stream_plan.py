@@ -22,7 +22,7 @@ from gesso.nn.quant.base import Format
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """Is a checkpoint on the Hub, of which all but the weights is here."""
+    """Describes a checkpoint on the Hub, of which all but the weights is here."""
 
     folder: Path
     """Holds `config.json` and all else that is no weight."""

@@ -21,7 +21,7 @@ class PackedTensor:
     """Holds what is written of a tensor."""
 
     parts: dict[str, Tensor]
-    """By Hugging Face name."""
+    """Tensors that are written, by Hugging Face name."""
     error: float
     """|W - packed W| / |W| (Frobenius)."""
 

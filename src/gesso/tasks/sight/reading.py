@@ -54,10 +54,6 @@ class Words(PictureTask):
         word = draw_word(rng)
         return Example(self.name, pick(rng, WORD), word, kind=f"{len(word)} letters", images=(written(word, rng),))
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the word in the letters that it is written in."""
-        return text.strip() == example.answer
-
     def split_key(self, example: Example) -> str:
         """Returns the word: a held-out one is never trained on."""
         return f"word {example.answer.lower()}"

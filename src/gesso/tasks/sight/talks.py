@@ -21,7 +21,7 @@ from gesso.tasks.sight.shapes import (
 
 _MOST_QUESTIONS = 8
 _COUNTS_SHARE = 0.75
-"""To count takes far more of them than to find a shape."""
+"""Share of the pictures whose shapes are counted: to count takes far more of them than to find a shape."""
 _FEW = 3
 """Kinds and colours at most where shapes are counted, so that there are several of most."""
 

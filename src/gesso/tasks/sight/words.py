@@ -6,8 +6,8 @@ answers stand whole without a space before them, and no drawn word contains one 
 
 from tokenizers import Tokenizer
 
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.vocabulary import tokenizer_of
+from gesso.tasks.words import words_of
 
 ANSWERS: tuple[str, ...] = words_of("""
     red green blue yellow orange purple black pink circle square triangle star cross ring top middle bottom left centre

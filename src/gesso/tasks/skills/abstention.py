@@ -2,9 +2,9 @@
 plainly."""
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.words import words_of
 
 _FACTS = read_phrasings("abstention", "facts")
 _OPINIONS = read_phrasings("abstention", "opinions")

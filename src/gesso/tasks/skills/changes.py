@@ -8,6 +8,7 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.code import NUMBER, lone_numbers
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.tasks.skills.functions import Function, draw_function
 from gesso.tasks.skills.skill import Skill
@@ -26,7 +27,6 @@ _OPERATORS = {
 _SIGN = re.compile(r" ([-+*/]) ")
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 _COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
-_LONE = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _MOST_OTHERS = 3
 _AROUND_SHARE = 0.25
 _LINE_SHARE = 0.3
@@ -49,7 +49,7 @@ class Changes(Skill):
         rng = slots.rng
         function = draw_function(slots, named=rng.random() < 0.7)
         kinds = ["rename", "argument"]
-        if _lone_numbers(function.source):
+        if lone_numbers(function.source):
             kinds += ["number", "number"]
         if _COMPARISON.search(function.source):
             kinds.append("condition")
@@ -90,13 +90,13 @@ def _change(slots: Slots, function: Function, kind: str) -> tuple[str, str]:
     if kind == "operator":
         return _other_operator(slots, source)
     if kind == "number":
-        old = rng.choice(_lone_numbers(source))
+        old = rng.choice(lone_numbers(source))
         new = old
         while new == old:
             new = str(slots.number(4))
         ask = slots.choice(_NUMBER, old=old, new=new)
         # With other numbers there it must say which.
-        while len(_LONE.findall(source)) > 1 and not re.search(rf"(?<!\d){old}(?!\d)", ask):
+        while len(NUMBER.findall(source)) > 1 and not re.search(rf"(?<!\d){old}(?!\d)", ask):
             ask = slots.choice(_NUMBER, old=old, new=new)
         return ask, re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
     taken = {function.name, *function.parameters, *RESERVED}
@@ -131,12 +131,6 @@ def _other_operator(slots: Slots, source: str) -> tuple[str, str]:
         noun=_OPERATORS[new][2], oldnoun=_OPERATORS[old][2],
     )  # fmt: skip
     return ask, _SIGN.sub(f" {new} ", source)
-
-
-def _lone_numbers(source: str) -> list[str]:
-    """Numbers that stand in `source` once, so that an instruction can name them."""
-    numbers = _LONE.findall(source)
-    return [number for number in numbers if numbers.count(number) == 1]
 
 
 def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:

@@ -7,11 +7,10 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots, expand, read_phrasings
 from gesso.tasks.to_json import same_json
-from gesso.tasks.words import COLOURS
+from gesso.tasks.words import COLOURS, words_of
 
 _ASK = read_phrasings("extraction", "ask")
 
@@ -23,7 +22,7 @@ _LISTED = read_phrasings("extraction", "listed")
 _THINGS = read_phrasings("extraction", "things")
 _DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "things": _THINGS, "listed": _LISTED}
 _TRAINED_WEIGHTS = (1, 1, 1, 1, 3, 1)
-"""Of the kinds of sentences, in training: things of all kinds are learned last."""
+"""Weights of the kinds of sentences in training: things of all kinds are learned last."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _JOBS = ("doctor", "teacher", "nurse", "baker", "pilot", "farmer", "lawyer", "singer", "painter", "cook")
 _PEOPLE = words_of("""

@@ -38,11 +38,6 @@ _SCRIPTS = (
 and of emoji, arrows and signs."""
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Returns the words of a fixed list that is written as one text."""
-    return tuple(text.split())
-
-
 @cache
 def dictionary() -> tuple[str, ...]:
     """Returns the dictionary's words of three to eleven lower-case letters, in order."""

@@ -33,10 +33,6 @@ class Skill(Task):
         """Draws an example of held-out words; half of them in a held-out phrasing too."""
         return self.draw(Slots(rng, unseen=True))
 
-    def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference answer only, surrounding white space aside."""
-        return text.strip() == example.answer
-
     def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
         """Counts how often it says that a request is outside its skills, rightly or not."""
         return {"abstained": (int(abstains(text)), 1)}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from gesso.tasks.skills.lexicon import common_words, draw_foreign, draw_pseudo_word, draw_word, is_unseen, words_of
-from gesso.tasks.words import CITIES, POOL
+from gesso.tasks.skills.lexicon import common_words, draw_foreign, draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.words import CITIES, POOL, words_of
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _KINDS = ("dictionary", "pseudo", "known", "common")

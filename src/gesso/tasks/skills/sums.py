@@ -4,9 +4,9 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.words import words_of
 
 _SIGNS = read_phrasings("sums", "signs")
 _PLUS = read_phrasings("sums", "plus")

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.words import words_of
 
 _ASK = read_phrasings("topics", "ask")
 _WORDS = {

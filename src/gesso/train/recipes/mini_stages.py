@@ -21,7 +21,8 @@ def _stage(start: int, percent: Mapping[int, tuple[int, ...]]) -> Stage:
 # json, code, arithmetic, ordering, editing, counting, revision, revision-in-file
 FIRST = _stage(0, {32: (14, 22, 20, 18, 14, 12), 16: (10, 10, 20, 45, 15), 8: (0, 0, 65, 10, 25)})
 SECOND = _stage(2250, {32: (20, 20, 5, 10, 5, 40), 16: (5, 5, 20, 30, 10, 30), 8: (0, 0, 90, 5, 5)})
-"""By step 2,250 JSON, code and editing are nearly learned; counting and arithmetic take the longest."""
+"""Stage from step 2,250 on, by which JSON, code and editing are nearly learned; counting and arithmetic take the
+longest."""
 
 LONGER = _stage(0, {32: (14, 12, 4, 8, 7, 55), 16: (5, 5, 10, 45, 30, 5), 8: (0, 0, 92, 3, 5)})
 LONGER_2 = _stage(1250, {32: (8, 6, 2, 6, 4, 74), 16: (4, 4, 8, 54, 22, 8), 8: (0, 0, 92, 3, 5)})

@@ -46,8 +46,8 @@ CANVAS, SHORT = 32, 8
 LABELS = 2000
 """Steps of labelled pictures, of 32 each."""
 CAUSAL_SHARE = 0.8
-"""Of the steps of questions, those in which the causal pass learns alone, which the model answers by: of eight
-questions on a picture, where canvases learn one."""
+"""Share of the steps of questions in which the causal pass learns alone, which the model answers by: of eight questions
+on a picture, where canvases learn one."""
 ONE = Stage(
     0,
     {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gesso.control.grading import Grader, grade
 from gesso.errors import DataError
@@ -10,7 +10,6 @@ from gesso.tasks.base import Example, Task
 from gesso.tasks.run_code import UnsafeCodeError, load_function, outcome
 
 Reward = Callable[[str], float]
-TaskReward = Literal["right", "score"]
 
 
 @dataclass(frozen=True, slots=True)
