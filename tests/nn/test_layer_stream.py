@@ -1,5 +1,8 @@
 """Modules whose weights stream: what they compute, how many are staged, and that copies begin beside the work."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -89,6 +92,32 @@ def test_a_pass_that_is_broken_off_leaves_the_next_one_right() -> None:
             run(modules, x)
         hook.remove()
         assert torch.equal(run(modules, x), expected)
+
+
+def test_a_copy_that_is_broken_off_leaves_the_next_pass_right() -> None:
+    """Ctrl-C between two tensors: the place holds one of the new module and one of the old."""
+
+    class CutStore(SlowStore):
+        left = -1
+
+        def copy(self, source: Mapping[str, Tensor], target: Mapping[str, Tensor], after: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                name = next(iter(source))
+                target[name].copy_(source[name])
+                raise KeyboardInterrupt
+            return super().copy(source, target, after)
+
+    x = torch.randn(3, 8)
+    expected = run(layers(5), x)
+    for cut in range(1, 10):
+        modules, store = layers(5), CutStore()
+        LayerStream(modules, store)
+        store.left = cut
+        with pytest.raises(KeyboardInterrupt):
+            _ = [run(modules, x) for _ in range(3)]
+        for _ in range(2):
+            assert torch.equal(run(modules, x), expected), cut
 
 
 def test_between_passes_a_module_holds_its_own_weights() -> None:

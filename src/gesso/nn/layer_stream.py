@@ -60,12 +60,14 @@ class LayerStream:
 
     def _leaving(self, number: int) -> Any:
         def leave(module: nn.Module, *_: Any) -> None:
-            self._used[self._contents.index(number)] = self.store.mark()
+            if number in self._contents:
+                self._used[self._contents.index(number)] = self.store.mark()
             _bind(module, self.held[number])
 
         return leave
 
     def _stage(self, number: int, place: int) -> None:
+        self._contents[place] = None  # a copy that is broken off leaves parts of both
         self._copied[place] = self.store.copy(self.held[number], self.places[place], self._used[place])
         self._contents[place] = number
 
