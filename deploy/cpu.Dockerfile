@@ -3,7 +3,7 @@
 FROM python:3.12-slim-bookworm AS build
 ARG TORCH=2.13.0
 # ray as well for deploy/kuberay.
-ARG EXTRAS=server,otel,vision
+ARG EXTRAS=server,otel,vision,gguf
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/gesso
 ENV PATH=/opt/gesso/bin:$PATH
@@ -19,7 +19,7 @@ FROM python:3.12-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin gesso \
     && mkdir -p /models /data && chown 10001:10001 /data
 COPY --from=build /opt/gesso /opt/gesso
-ENV PATH=/opt/gesso/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/models HF_HUB_OFFLINE=1 HOME=/data
+ENV PATH=/opt/gesso/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/models HF_ASSETS_CACHE=/data/assets HF_HUB_OFFLINE=1 HOME=/data
 USER 10001:10001
 WORKDIR /data
 VOLUME ["/models", "/data"]

@@ -4,7 +4,7 @@
 FROM python:3.12-slim-bookworm AS build
 ARG TORCH=2.13.0
 # ray as well for deploy/kuberay.
-ARG EXTRAS=server,otel,vision
+ARG EXTRAS=server,otel,vision,gguf
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/gesso
 ENV PATH=/opt/gesso/bin:$PATH
@@ -24,7 +24,7 @@ RUN apt-get update \
     && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin gesso \
     && mkdir -p /models /data && chown 10001:10001 /data
 COPY --from=build /opt/gesso /opt/gesso
-ENV PATH=/opt/gesso/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/models HF_HUB_OFFLINE=1 HOME=/data \
+ENV PATH=/opt/gesso/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/models HF_ASSETS_CACHE=/data/assets HF_HUB_OFFLINE=1 HOME=/data \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility TRITON_CACHE_DIR=/data/triton
 USER 10001:10001
 WORKDIR /data

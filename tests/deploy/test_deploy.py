@@ -118,6 +118,12 @@ def test_compose_starts_what_there_is_and_nothing_open() -> None:
         check_command(service["command"])
         assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
         assert "no-new-privileges:true" in service["security_opt"]
+        user = re.search(r"^USER (\d+):(\d+)$", (DEPLOY / "cpu.Dockerfile").read_text("utf-8"), re.MULTILINE)
+        assert user is not None
+        # What Docker mounts is root's otherwise, and the image's user could write nothing there.
+        assert f"/data:uid={user[1]},gid={user[2]}" in service["tmpfs"]
+        # Docker starts anew what has ended, and never what is unhealthy.
+        assert (name == "router") == ("--exit-on-failure" not in service["command"])
         drain = float(service["command"][service["command"].index("--drain-seconds") + 1])
         assert float(service["stop_grace_period"].removesuffix("s")) > drain
         assert all(volume.endswith(":ro") for volume in service.get("volumes", ()))

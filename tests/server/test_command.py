@@ -1,5 +1,6 @@
 """`gesso serve`: its flags, and its life as a process."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,10 +136,12 @@ def test_without_its_packages_it_names_the_extra() -> None:
 
 
 @contextmanager
-def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    *arguments: str, program: Sequence[str] = ("-m", "gesso"), **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gesso", "serve", "--port", "0", "--device", "cpu", "--offline", *arguments],
+        [sys.executable, *program, "serve", "--port", "0", "--device", "cpu", "--offline", *arguments],
         env={**environment(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -157,6 +160,28 @@ def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Pope
 def ask(url: str, **fields: Any) -> httpx.Response:
     body = {"model": "mini", "messages": [{"role": "user", "content": "What is 481 + 296?"}], "seed": 1, **fields}
     return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_engine_s_end_is_the_process_s_where_it_is_told_so(hangs: bool) -> None:
+    """What restarts processes sees those that have ended, and not what they say of themselves."""
+    code = """
+import sys, threading
+from gesso.cli import main
+from gesso.engine import engine_core
+def step(self):
+    {}
+engine_core.EngineCore.step = step
+sys.exit(main())
+"""
+    broken = code.format("threading.Event().wait()" if hangs else "raise KeyError('x')")
+    options = ["--exit-on-failure", "--hang-seconds", "1"]
+    with serving(*options, program=["-c", broken]) as (process, url):
+        with contextlib.suppress(httpx.HTTPError):
+            assert ask(url).status_code == 500
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert ("hangs" in said) == hangs
 
 
 def test_the_published_recipe_runs_and_ends_cleanly() -> None:

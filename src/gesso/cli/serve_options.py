@@ -87,6 +87,15 @@ Timeout = Annotated[
 Hang = Annotated[
     float, typer.Option(metavar="X", help="Seconds in one pass after which /health says the engine hangs.", **_LIMITS)
 ]
+ExitOnFailure = Annotated[
+    bool,
+    typer.Option(
+        "--exit-on-failure",
+        help="End with code 1 once the engine has failed or hangs, for what starts the process anew. Without it the "
+        "server goes on and says so at /health.",
+        **_LIMITS,
+    ),
+]
 MediaUrl = Annotated[
     list[str] | None,
     typer.Option(

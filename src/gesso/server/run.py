@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gesso.server.batch_store import BatchStore
     from gesso.telemetry.traces import Traces
 
+FAILED = 1
+"""Exit code where the engine has failed or hangs, and the server was told to end then."""
 FORCED = 130
 """Exit code after a second signal."""
 TOGETHER = 0.3
@@ -37,6 +39,8 @@ engine's thread gives it away in every operation of a pass, and waits so long to
 computes. While a constraint is compiled it is less still; see `gesso.constraints.quick_turns`."""
 SWEEPS = (10_000, 10, 1000)
 """New objects before the youngest are swept, and sweeps of each generation before one of the next."""
+WATCH_SECONDS = 0.5
+"""Seconds between two looks at whether the engine has failed."""
 LAST_WORDS = 5
 """Seconds in which answers that are ready must have been read by their clients."""
 
@@ -127,10 +131,26 @@ class Server(uvicorn.Server):
             return
         if time.monotonic() - self._told < TOGETHER:
             return
-        # At once: the engine's thread may be in the middle of a pass, which nothing else would end.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(FORCED)
+        end_at_once(FORCED)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """Ends the process: the engine's thread may be in the middle of a pass, which nothing else would end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def watch_engine(service: "AsyncEngine", server: Server) -> None:
+    """Stops the server once its engine has failed, and ends the process where it hangs; returns when it has stopped."""
+    while not server.should_exit:
+        if service.hung:
+            logging.getLogger("gesso").error("the engine hangs in one pass: the server ends")
+            end_at_once(FAILED)
+        if service.failure is not None:
+            server.stop()
+            return
+        time.sleep(WATCH_SECONDS)
 
 
 def serve(
@@ -141,7 +161,8 @@ def serve(
     traces: "Traces | None" = None,
     batches: "BatchStore | None" = None,
 ) -> int:
-    """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
+    """Answers requests until a signal comes, or until its engine fails where the settings say so, and returns the exit
+    code; calls `started` with the address."""
     from gesso.server.app import create_app
 
     log_to_stderr()
@@ -150,8 +171,10 @@ def serve(
     server = Server(app, app.state.context, settings)
     service.start()
     started(address(listener))
+    if settings.exit_on_failure:
+        threading.Thread(target=watch_engine, args=(service, server), name="gesso-watch", daemon=True).start()
     server.run(sockets=[listener])
-    return 0
+    return FAILED if settings.exit_on_failure and service.failure is not None else 0
 
 
 def share_interpreter() -> None:

@@ -30,6 +30,8 @@ class Settings:
     """Names that requests may call the server by in `Host`; any where there are none."""
     drain_seconds: float = 10.0
     """How long running requests may go on after the signal to stop."""
+    exit_on_failure: bool = False
+    """Whether the process ends with code 1 once its engine has failed or hangs."""
     log_prompts: bool = False
     """Whether prompts stand in the access log."""
     max_body_bytes: int = 4 * 2**20
