@@ -199,7 +199,7 @@ def test_an_image_that_is_refused_is_named_where_it_was_sent(client: TestClient,
 def test_refusals_are_anthropics(client: TestClient, service: FakeService) -> None:
     assert refused(client, steps=3) == {"type": "invalid_request_error", "message": "unknown field steps"}
     assert refused(client, status=404, model="other")["type"] == "not_found_error"
-    assert "tool_choice" in refused(client, tool_choice={"type": "auto"})["message"]
+    assert "tool_choice" in refused(client, tool_choice={"type": "any"})["message"]
     image = {"type": "image", "source": {"type": "url", "url": "http://a.example"}}
     assert refused(client, messages=[{"role": "user", "content": [image]}])["type"] == "invalid_request_error"
     assert refused(client, messages=[{"role": "assistant", "content": "x"}])["message"].startswith("messages")
@@ -300,3 +300,27 @@ def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
             client.messages.count_tokens(model="mini", messages=[{"role": "user", "content": "x " * 100_000}])
     assert counted == [usage.input_tokens + usage.cache_read_input_tokens for usage in used]
     assert len(set(counted)) == len(counted) - 1  # with no call allowed, tools are not told of
+
+
+def test_errors_name_the_fields_of_this_interface(client: TestClient) -> None:
+    choice = {"type": "tool", "name": "clock"}
+    response = client.post("/v1/messages", json=body(tools=[WEATHER], tool_choice=choice))
+    assert response.json()["error"]["message"] == "tool_choice.name: no tool has this name"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_errors_of_the_engine_name_the_fields_of_this_interface(
+    client: TestClient, service: FakeService, stream: bool
+) -> None:
+    service.events = [
+        Failed("refused", "begin has 4 tokens, and max_new_tokens, of which they are a part, is 2", "begin")
+    ]
+    response = client.post("/v1/messages", json=body(stream=stream))
+    told = parse_events(response.text)[-1][1] if stream else response.text
+    message = json.loads(told)["error"]["message"]
+    assert message == "the last message has 4 tokens, and max_tokens, of which they are a part, is 2"
+
+
+@pytest.mark.parametrize("kind", ["auto", "none"])
+def test_a_choice_of_no_tool_goes_without_tools(client: TestClient, kind: str) -> None:
+    assert client.post("/v1/messages", json=body(tools=[], tool_choice={"type": kind})).status_code == 200

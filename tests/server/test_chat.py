@@ -261,6 +261,19 @@ def test_thoughts_have_their_own_field(client: TestClient, service: FakeService)
     assert answer["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
 
 
+def test_system_messages_that_begin_a_conversation_are_one(client: TestClient, service: FakeService) -> None:
+    """Agents send several; chat formats have one. Later ones stay where they are."""
+    said = [("system", "Be kind."), ("developer", "Be short."), ("user", "Hi"), ("system", "Now be loud.")]
+    ask(client, messages=[{"role": role, "content": text} for role, text in said])
+    sent: Any = list(service.requests[-1].prompt)
+    assert [message["role"] for message in sent] == ["system", "user", "system"]
+    assert sent[0]["content"] == "Be kind.\n\nBe short."
+    parts = [{"type": "text", "text": "Be short."}]
+    ask(client, messages=[{"role": "system", "content": "Be kind."}, {"role": "system", "content": parts}])
+    (joined,) = list(service.requests[-1].prompt)
+    assert [part["text"] for part in joined["content"]] == ["Be kind.", "\n\n", "Be short."]  # type: ignore[index,call-overload]
+
+
 # Tools.
 
 
@@ -277,7 +290,7 @@ def test_none_shows_no_tools_and_bars_calls(client: TestClient, service: FakeSer
 
 def test_without_tools_nothing_is_barred(client: TestClient, service: FakeService) -> None:
     """A bias costs a slower pass."""
-    for fields in ({}, {"tools": []}, {"tool_choice": "none"}):
+    for fields in ({}, {"tools": []}, {"tool_choice": "none"}, {"tool_choice": "auto"}, {"parallel_tool_calls": True}):
         ask(client, **fields)
         assert dict(service.requests[-1].options) == {}
 

@@ -281,3 +281,41 @@ def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:
     told = list(client.responses.create(model="mini", input="Hi", stream=True))
     assert told[-1].type == "error"
     assert "not finished" in told[-1].message
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_output_tokens": 10**6}, "max_output_tokens"),
+        ({"tool_choice": {"type": "function", "name": "clock"}, "tools": [WEATHER]}, "tool_choice.name"),
+        (
+            {"structured_outputs": {"regex": "a"}, "text": {"format": {"type": "json_object"}}},
+            "structured_outputs",
+        ),
+    ],
+)
+def test_errors_name_the_fields_of_this_interface(client: TestClient, fields: dict[str, Any], param: str) -> None:
+    response = client.post(PATH, json={"model": "mini", "input": "Hi", **fields})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, param)
+    assert not any(name in error["message"] for name in ("max_tokens", "response_format", "function"))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_errors_of_the_engine_name_the_fields_of_this_interface(
+    client: TestClient, service: FakeService, stream: bool
+) -> None:
+    service.events = [Failed("refused", "max_new_tokens is 1, which is too few", "max_new_tokens")]
+    response = client.post(PATH, json={"model": "mini", "input": "Hi", "stream": stream})
+    told = parse_events(response.text)[-1][1] if stream else json.dumps(response.json()["error"])
+    error = json.loads(told)
+    assert (error["param"], error["message"]) == ("max_output_tokens", "max_output_tokens is 1, which is too few")
+
+
+def test_instructions_stand_beside_a_system_message(client: TestClient, service: FakeService) -> None:
+    items = [{"role": "developer", "content": "Be short."}, {"role": "user", "content": "Hi"}]
+    respond(client, instructions="Be kind.", input=items)
+    assert list(service.requests[-1].prompt) == [
+        {"role": "system", "content": "Be kind.\n\nBe short."},
+        {"role": "user", "content": "Hi"},
+    ]

@@ -18,6 +18,7 @@ from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
+from gesso.server.field_names import MESSAGES
 from gesso.server.report import LeadingSpace, diffusion_report, frame_report
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
 from gesso.text.tool_calls import ToolCall
@@ -32,12 +33,14 @@ def anthropic_routes(context: Context) -> APIRouter:
     @router.post(PATH, response_model=None)
     async def messages(body: MessagesRequest, http: HttpRequest) -> Response:
         """Answers messages in Anthropic's form, whole or as a stream of events."""
-        request, begin = chat_request(body)
-        choices = await submit_chat(context, request, http, begin, image_places(body))
+        with MESSAGES.told():
+            request, begin = chat_request(body)
+            choices = await submit_chat(context, request, http, begin, image_places(body))
         reader = _Reader(body.model, begin)
         if body.stream:
             return EventStream(choices, reader.events(choices), failure=_failure, last=b"")
-        (result,) = await choices.wait(http.receive)
+        with MESSAGES.told():
+            (result,) = await choices.wait(http.receive)
         return JSONResponse(reader.message(result))
 
     return router
@@ -189,4 +192,4 @@ def _usage(result: GenerationResult) -> dict[str, int]:
 
 
 def _failure(error: ApiError) -> bytes:
-    return event("error", error_body(error, PATH))
+    return event("error", error_body(MESSAGES.renamed(error), PATH))

@@ -157,7 +157,7 @@ class Conversation(Strict):
     def _check_together(self) -> "Conversation":
         if self.output_format is not None and self.output_config is not None and self.output_config.format is not None:
             raise contradiction("output_format", "contradicts output_config.format")
-        if self.tool_choice is not None and not self.tools:
+        if self.tool_choice is not None and self.tool_choice.type not in ("auto", "none") and not self.tools:
             raise contradiction("tool_choice", "needs tools")
         return self
 

@@ -23,6 +23,7 @@ from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
 from gesso.server.fetch import Fetcher
 from gesso.server.media import MediaReader
+from gesso.server.messages import with_one_system_message
 from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
 from gesso.server.tracing import InferenceTrace
@@ -148,8 +149,9 @@ class Context:
         options: MediaOptions | None = None,
         places: Sequence[str] = (),
         since: float | None = None,
-    ) -> list[dict[str, Any]]:
-        """Reads the images and clips of a request's messages; see `MediaReader.read`.
+    ) -> list[Mapping[str, Any]]:
+        """Reads the images and clips of a request's messages, see `MediaReader.read`, and makes one of the system
+        messages that begin them.
 
         Args:
             since: when the request's time began, by the monotonic clock; None for now.
@@ -160,7 +162,7 @@ class Context:
         """
         reading = self.media.read(messages, options or MediaOptions(), self.max_model_len, places)
         begun, timeout = time.monotonic() if since is None else since, self.service.limits.request_timeout
-        return await attended(reading, http, begun, timeout, "its images were not read")
+        return with_one_system_message(await attended(reading, http, begun, timeout, "its images were not read"))
 
     def close(self, drain_seconds: float) -> None:
         """Closes the service, which takes no request whose images are still being read."""

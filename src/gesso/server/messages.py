@@ -1,5 +1,6 @@
 """Translates OpenAI's messages and fields to the prompt and the options of the engine."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -30,6 +31,23 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
         ApiError: the arguments of a call are no JSON object.
     """
     return [_template_message(message, number) for number, message in enumerate(messages)]
+
+
+def with_one_system_message(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Makes one of the system messages that begin a conversation, with an empty line between them: chat formats have
+    one."""
+    leading = list(itertools.takewhile(lambda message: message["role"] == "system", messages))
+    if len(leading) < 2:
+        return list(messages)
+    contents = [message["content"] for message in leading]
+    rest = messages[len(leading) :]
+    if all(isinstance(content, str) for content in contents):
+        return [{**leading[0], "content": "\n\n".join(contents)}, *rest]
+    parts = list[dict[str, Any]]()
+    for content in contents:
+        parts += [{"type": "text", "text": "\n\n"}] if parts else []
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [{**leading[0], "content": parts}, *rest]
 
 
 SHOWN = 64

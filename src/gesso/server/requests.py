@@ -196,7 +196,7 @@ class ChatRequest(Sampling):
             raise contradiction("top_logprobs", "needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:
             raise contradiction("tool_choice", "needs tools")
-        if self.parallel_tool_calls is not None and not self.tools:
+        if self.parallel_tool_calls is False and not self.tools:
             raise contradiction("parallel_tool_calls", "needs tools")
         names = [tool.function.name for tool in self.tools or ()]
         if len(set(names)) < len(names):

@@ -10,6 +10,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.chat import submit_chat
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
+from gesso.server.field_names import RESPONSES
 from gesso.server.responses_input import chat_request, count_images, image_places, input_messages
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.responses_output import ResponseStream, answer_messages, finished, output_items, skeleton
@@ -38,7 +39,8 @@ def responses_routes(context: Context) -> APIRouter:
         messages = [*earlier, *input_messages(body.input)]
         # Images of the stored part are looked at again: whatever is wrong with them came from there.
         places = ["previous_response_id"] * count_images(earlier) + image_places(body.input)
-        choices = await submit_chat(context, chat_request(body, messages), http, places=places)
+        with RESPONSES.told():
+            choices = await submit_chat(context, chat_request(body, messages), http, places=places)
         response = skeleton(body)
 
         def keep(whole: dict[str, Any]) -> None:
@@ -47,8 +49,14 @@ def responses_routes(context: Context) -> APIRouter:
 
         if body.stream:
             stream = ResponseStream(response, keep, tokenizer)
-            return EventStream(choices, stream.events(choices), failure=stream.failure, last=b"")
-        (result,) = await choices.wait(http.receive)
+            return EventStream(
+                choices,
+                stream.events(choices),
+                failure=lambda error: stream.failure(RESPONSES.renamed(error)),
+                last=b"",
+            )
+        with RESPONSES.told():
+            (result,) = await choices.wait(http.receive)
         whole = finished(response, result, output_items(result, tokenizer))
         keep(whole)
         return JSONResponse(whole)

@@ -1,5 +1,6 @@
 """Serves `POST /v1/tokenize` and `/v1/detokenize`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio import to_thread
@@ -22,7 +23,7 @@ def token_routes(context: Context) -> APIRouter:
     engine = context.service.engine
     reader = PromptReader(engine.tokenizer, engine.template, engine.config, engine.runner.vision)
 
-    def read(body: TokenizeRequest, messages: list[dict[str, Any]]) -> Tokens:
+    def read(body: TokenizeRequest, messages: Sequence[Mapping[str, Any]]) -> Tokens:
         tokens = ids(body, messages)
         pieces = [engine.tokenizer.piece(token) for token in tokens]
         return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
@@ -35,7 +36,7 @@ def token_routes(context: Context) -> APIRouter:
                 raise ApiError(400, message, param=f"tokens[{place}]")
         return Text(text=engine.tokenizer.decode(tokens))
 
-    def ids(body: TokenizeRequest, messages: list[dict[str, Any]]) -> list[int]:
+    def ids(body: TokenizeRequest, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)

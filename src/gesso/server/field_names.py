@@ -1,0 +1,70 @@
+"""Tells errors of a request in the fields of the interface that it came by, where a chat completion was made of it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from gesso.errors import UserError
+from gesso.server.errors import ApiError, from_gesso
+
+
+class FieldNames:
+    """Renames fields in errors.
+
+    Args:
+        path: of the interface.
+        names: fields of the interface by those of a chat completion, each with all fields below it.
+    """
+
+    def __init__(self, path: str, names: Mapping[str, str]) -> None:
+        self._path = path
+        self._names = names
+        longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+        self._found = re.compile(rf"(?<![\w.])({'|'.join(longest_first)})(?!\w)")
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Raises what is raised inside for a bad request anew, with the interface's fields.
+
+        Raises:
+            ApiError: for it and for every `UserError`.
+        """
+        try:
+            yield
+        except ApiError as error:
+            raise self.renamed(error) from None
+        except UserError as error:
+            raise self.renamed(from_gesso(error, self._path)) from None
+
+    def renamed(self, error: ApiError) -> ApiError:
+        """Returns the same error with the interface's fields."""
+        param = error.param and self._rename(error.param)
+        return ApiError(
+            error.status_code, self._rename(error.detail), param=param, code=error.code, headers=error.headers
+        )
+
+    def _rename(self, text: str) -> str:
+        return self._found.sub(lambda found: self._names[found[0]], text)
+
+
+RESPONSES = FieldNames(
+    "/v1/responses",
+    {
+        "max_tokens": "max_output_tokens",
+        "response_format": "text.format",
+        "reasoning_effort": "reasoning.effort",
+        "tool_choice.function.name": "tool_choice.name",
+        "messages": "input",
+    },
+)
+MESSAGES = FieldNames(
+    "/v1/messages",
+    {
+        "response_format": "output_format",
+        "stop": "stop_sequences",
+        "tool_choice.function.name": "tool_choice.name",
+        "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+        "begin": "the last message",
+        "diffusion.begin": "diffusion.begin",
+    },
+)
