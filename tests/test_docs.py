@@ -62,6 +62,15 @@ def test_the_sampler_of_the_contributors_guide_works() -> None:
         SAMPLERS.unregister("surest_share")
 
 
+def test_the_layers_name_every_package() -> None:
+    (picture,) = re.findall(r"## Layers\n.*?```\n(.*?)```", (DOCS / "architecture.md").read_text("utf-8"), re.DOTALL)
+    named = set(re.findall(r"(?:^| )(\w+(?:/|\.py))", picture, re.MULTILINE))
+    found = (ROOT / "src" / "gesso").glob("[a-z]*")
+    here = {f"{path.name}/" if path.is_dir() else path.name for path in found if path.suffix in ("", ".py")}
+    assert named - here == {"host/"}
+    assert here <= named
+
+
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))]
 
 
