@@ -53,7 +53,7 @@ class ImageBlock(Block):
 
 
 class ThinkingBlock(Strict):
-    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+    """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["thinking"]
     thinking: str

@@ -222,7 +222,7 @@ async def _chunks(
 
 
 def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
-    """What a block adds, thoughts first, then the text that is shown now, and one delta for each whole call."""
+    """What a block adds, reasoning first, then the text that is shown now, and one delta for each whole call."""
     deltas = []
     if block.reasoning:
         deltas.append(Delta(reasoning_content=block.reasoning, reasoning=block.reasoning))

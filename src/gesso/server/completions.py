@@ -213,7 +213,7 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
 
 
 def _ending(result: GenerationResult) -> dict[str, Any]:
-    """The fields of a finished choice. What the model thought or called, it did unasked: it stands beside the text."""
+    """The fields of a finished choice. Reasoning and calls come unasked here: they stand beside the text."""
     extra: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
     if result.reasoning:
         extra["reasoning_content"] = result.reasoning

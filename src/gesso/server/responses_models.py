@@ -73,13 +73,13 @@ class CallOutputItem(Strict):
 
 
 class ReasoningItem(Strict):
-    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+    """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["reasoning"]
     id: str | None = None
     summary: list[Any] | None = None
     content: list[Any] | None = None
-    encrypted_content: Annotated[None, refused("thoughts are not encrypted here")] = None
+    encrypted_content: Annotated[None, refused("reasoning is not encrypted here")] = None
     status: Status = None
 
 
@@ -133,7 +133,7 @@ class TextConfig(Strict):
 
 class Reasoning(Strict):
     effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    summary: Annotated[None, refused("thoughts come as they are, in items of type reasoning")] = None
+    summary: Annotated[None, refused("reasoning comes as it is, in items of type reasoning")] = None
 
 
 class ResponseStreamOptions(Strict):
