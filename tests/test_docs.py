@@ -81,6 +81,20 @@ def test_what_a_page_links_to_is_there(page: str) -> None:
             assert ((ROOT / page).parent / target).exists(), target
 
 
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sections_that_a_page_links_to_are_there(page: str) -> None:
+    for target, section in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            linked = ROOT / page if not target else (ROOT / page).parent / target
+            assert linked.suffix != ".md" or section in anchors(linked), f"{target}#{section}"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_commands_of_a_page_name_are_there(page: str) -> None:
     """Paths from the root of the repository, in blocks for the shell."""
