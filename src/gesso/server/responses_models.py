@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs
+from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import Bounded, FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
 
 _SHARED = ("top_p", "top_k", "temperature")
@@ -175,7 +175,7 @@ class ResponsesRequest(Strict):
 
     @model_validator(mode="after")
     def _check_together(self) -> "ResponsesRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+        if wants_drafts(self.diffusion) and not self.stream:
             raise contradiction("diffusion.draft_frames", "needs stream: true")
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")
