@@ -62,6 +62,15 @@ def test_the_sampler_of_the_contributors_guide_works() -> None:
         SAMPLERS.unregister("surest_share")
 
 
+def test_the_layers_name_every_package() -> None:
+    (picture,) = re.findall(r"## Layers\n.*?```\n(.*?)```", (DOCS / "architecture.md").read_text("utf-8"), re.DOTALL)
+    named = set(re.findall(r"(?:^| )(\w+(?:/|\.py))", picture, re.MULTILINE))
+    found = (ROOT / "src" / "gesso").glob("[a-z]*")
+    here = {f"{path.name}/" if path.is_dir() else path.name for path in found if path.suffix in ("", ".py")}
+    assert named - here == {"host/"}
+    assert here <= named
+
+
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))]
 
 
@@ -70,6 +79,20 @@ def test_what_a_page_links_to_is_there(page: str) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8")):
         if not target.startswith("https://"):
             assert ((ROOT / page).parent / target).exists(), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sections_that_a_page_links_to_are_there(page: str) -> None:
+    for target, section in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            linked = ROOT / page if not target else (ROOT / page).parent / target
+            assert linked.suffix != ".md" or section in anchors(linked), f"{target}#{section}"
 
 
 @pytest.mark.parametrize("page", PAGES)

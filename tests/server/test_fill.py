@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 from gesso.api import load
 from gesso.control.fill import INSTRUCTION, FilledHole, FillResult, fill
 from gesso.control.job import Job, run_job
-from gesso.server.fill import _indented, _stopped
+from gesso.server.fill import stopped
+from gesso.server.infill import _indented
 
 ASK = "Write a Python function add_seven that returns its argument plus 7."
 BEFORE, AFTER = "def add_seven(x):\r\n\treturn ", "\r\n# \t é  "
@@ -240,8 +241,8 @@ def test_values_that_leave_it_to_the_server_are_taken(mini_url: str) -> None:
 
 
 def test_a_text_ends_before_its_first_stop_string() -> None:
-    assert _stopped("one two three", ["three", "two"]) == ("one ", "two")
-    assert _stopped("one", ["two"]) == ("one", "")
+    assert stopped("one two three", ["three", "two"]) == ("one ", "two")
+    assert stopped("one", ["two"]) == ("one", "")
 
 
 @pytest.mark.parametrize(

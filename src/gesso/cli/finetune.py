@@ -1,5 +1,7 @@
 """Implements `gesso finetune`."""
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -7,7 +9,6 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
-from gesso.cli.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from gesso.train.file_data import FileData
@@ -19,9 +20,6 @@ COPYING = 0.5
 """Share of the answers' words that prompts hold from which on the option for them is named."""
 Files = Annotated[list[Path] | None, typer.Argument(help=DATA)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
-Targets = Annotated[
-    list[str] | None, typer.Option("--target", help="Layers with a delta, a shell pattern on names; may be repeated.")
-]
 SamplePrompts = Annotated[
     list[str] | None, typer.Option("--sample-prompt", help="Answered on the way, to watch it learn; may be repeated.")
 ]
@@ -102,7 +100,7 @@ def finetune(
     rank: Annotated[int | None, typer.Option(help="Of the adapter's matrices; 8.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Deltas are scaled by alpha / rank; 16.")] = None,
     dropout: Annotated[float | None, typer.Option(help="Of the adapter's input; 0.")] = None,
-    target: Targets = None,
+    target: opt.Targets = None,
     experts: Annotated[bool, typer.Option("--experts", help="Deltas on the experts as well.")] = False,
     gradient_checkpointing: Annotated[
         bool | None,
@@ -112,7 +110,7 @@ def finetune(
         ),
     ] = None,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
-    optimizer: Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")] = "adamw",
+    optimizer: opt.Optimizer = "adamw",
     expert_parallel: Annotated[
         int,
         typer.Option(metavar="N", help="Lay experts over the N processes that torchrun starts; tokens go to them."),
@@ -120,7 +118,7 @@ def finetune(
     context_parallel: opt.ContextParallel = 1,
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
-    keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
+    keep: opt.Keep = 2,
     evaluate_every: Annotated[
         int | None, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.  [default: 50]")
     ] = None,
@@ -145,26 +143,21 @@ def finetune(
     from gesso.train.data_encoder import FileDataConfig
     from gesso.train.finetune import Plan, finetune_recipe
 
-    shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]
-    if adapter is not None and (method == "full" or shaped or experts or estimate):
-        other = "method full" if method == "full" else (shaped or ["experts" if experts else "estimate"])[0]
-        raise OptionError(f"--adapter has its own shape and goes on from there: leave out --{other}", option="adapter")
-    if method == "full" and (shaped or experts):
-        raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
-    if experts and target:
-        raise OptionError(
-            "--experts adds the experts to the default targets; with --target name layers.*.experts", option="experts"
-        )
-    if steps is not None and epochs is not None:
-        raise OptionError("--steps stands in the place of --epochs: give one of them", option="steps")
-    if held_out is not None and held_out_file:
-        raise OptionError("--held-out and --held-out-file exclude each other", option="held_out")
-    if sample_every is not None and not sample_prompt:
-        raise OptionError("--sample-every needs a --sample-prompt", option="sample_every")
-    if draft_rounds is not None and not own_drafts:
-        raise OptionError("--draft-rounds needs --own-drafts", option="draft_rounds")
-    if not 0 <= own_drafts <= 1:
-        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
+    _check_contradictions(
+        method=method,
+        adapter=adapter,
+        shape={"rank": rank, "alpha": alpha, "dropout": dropout, "target": target},
+        experts=experts,
+        estimate=estimate,
+        steps=steps,
+        epochs=epochs,
+        held_out=held_out,
+        held_out_file=held_out_file,
+        sample_every=sample_every,
+        sample_prompt=sample_prompt,
+        own_drafts=own_drafts,
+        draft_rounds=draft_rounds,
+    )
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
     evaluates = bool(share or held_out_file)
     _check_evaluation(evaluates, patience, evaluate_every)
@@ -244,11 +237,11 @@ def finetune(
         train_vision=train_vision,
         adapter_start=adapter,
     )
-    from gesso.cli.training import is_main_process, print_result, run_training
+    from gesso.cli.training import is_main_process, print_result, run_command
 
     if is_main_process():
         _print_data(cast("FileData", recipe.examples), vary_copies)
-    outcome = run_training(
+    return run_command(
         recipe,
         out,
         device=device,
@@ -257,11 +250,8 @@ def finetune(
         threads=threads,
         plot=plot,
         tensorboard=tensorboard,
+        finish=partial(print_result, recipe, out),
     )
-    if not is_main_process():
-        return 0
-    print_result(recipe, outcome, out)
-    return INTERRUPTED if outcome.reason == "interrupted" else 0
 
 
 def _print_data(examples: "FileData", vary_copies: float) -> None:
@@ -278,6 +268,51 @@ def _print_data(examples: "FileData", vary_copies: float) -> None:
         )
 
 
+def _check_contradictions(
+    *,
+    method: str,
+    adapter: Path | None,
+    shape: Mapping[str, object],
+    experts: bool,
+    estimate: bool,
+    steps: int | None,
+    epochs: float | None,
+    held_out: float | None,
+    held_out_file: list[Path] | None,
+    sample_every: int | None,
+    sample_prompt: list[str] | None,
+    own_drafts: float,
+    draft_rounds: int | None,
+) -> None:
+    """Raises OptionError where two options exclude each other, or one needs another.
+
+    Args:
+        shape: options that shape an adapter, by name; None where one was not given.
+    """
+    from gesso.errors import OptionError
+
+    shaped = [name for name, value in shape.items() if value is not None]
+    if adapter is not None and (method == "full" or shaped or experts or estimate):
+        other = "method full" if method == "full" else (shaped or ["experts" if experts else "estimate"])[0]
+        raise OptionError(f"--adapter has its own shape and goes on from there: leave out --{other}", option="adapter")
+    if method == "full" and (shaped or experts):
+        raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
+    if experts and shape["target"]:
+        raise OptionError(
+            "--experts adds the experts to the default targets; with --target name layers.*.experts", option="experts"
+        )
+    if steps is not None and epochs is not None:
+        raise OptionError("--steps stands in the place of --epochs: give one of them", option="steps")
+    if held_out is not None and held_out_file:
+        raise OptionError("--held-out and --held-out-file exclude each other", option="held_out")
+    if sample_every is not None and not sample_prompt:
+        raise OptionError("--sample-every needs a --sample-prompt", option="sample_every")
+    if draft_rounds is not None and not own_drafts:
+        raise OptionError("--draft-rounds needs --own-drafts", option="draft_rounds")
+    if not 0 <= own_drafts <= 1:
+        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
+
+
 def _check_evaluation(evaluates: bool, patience: int, evaluate_every: int | None) -> None:
     """Raises OptionError where something is asked of evaluations, and nothing is held out."""
     from gesso.errors import OptionError
@@ -286,8 +321,3 @@ def _check_evaluation(evaluates: bool, patience: int, evaluate_every: int | None
         if value and not evaluates:
             option = name.replace("-", "_")
             raise OptionError(f"--{name} is of what is held out, and --held-out 0 holds out nothing", option=option)
-
-
-def _given(**options: object) -> list[tuple[str, bool]]:
-    """Names of options and whether they were given."""
-    return [(name, value is not None) for name, value in options.items()]

@@ -150,6 +150,11 @@ AsJson = Annotated[
 ContextParallel = Annotated[
     int, typer.Option(metavar="N", help="Split every sequence over N of the processes that torchrun starts.")
 ]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help="Layers with a delta, a shell pattern on names; may be repeated.")
+]
+Optimizer = Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")]
+Keep = Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")]
 StopAt = Annotated[int | None, typer.Option(metavar="N", help="End after this step; the schedule stays as it is.")]
 MaxMinutes = Annotated[
     float | None, typer.Option(metavar="X", help="Write a checkpoint and end after so many minutes.")

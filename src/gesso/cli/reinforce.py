@@ -1,5 +1,6 @@
 """Implements `gesso reinforce`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,6 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
-from gesso.cli.signals import INTERRUPTED
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The checkpoint to start from.")]
 Tasks = Annotated[
@@ -26,9 +26,6 @@ Reward = Annotated[
         help="right (by the task's grader; the default), score (the task's, which may be a share), or "
         "FILE.py:FUNCTION, which takes prompt and answer and returns 1 where it is right, less where it is not.",
     ),
-]
-Targets = Annotated[
-    list[str] | None, typer.Option("--target", help="Layers with a delta, a shell pattern on names; may be repeated.")
 ]
 
 
@@ -57,17 +54,17 @@ def reinforce(
     learning_rate: Annotated[float | None, typer.Option(help="2e-5, or 2e-6 with full, without it.")] = None,
     rank: Annotated[int | None, typer.Option(help="Of the adapter's matrices; 8.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Deltas are scaled by alpha / rank; 16.")] = None,
-    target: Targets = None,
+    target: opt.Targets = None,
     gradient_checkpointing: Annotated[
         bool, typer.Option("--gradient-checkpointing", help="Less memory for a third more work.")
     ] = False,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16 or auto; what is not float32 replays less exactly what was drawn.")
     ] = "float32",
-    optimizer: Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")] = "adamw",
+    optimizer: opt.Optimizer = "adamw",
     seed: Annotated[int, typer.Option(help="Of prompts, answers and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 10,
-    keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
+    keep: opt.Keep = 2,
     held_out: Annotated[float, typer.Option(help="Share of the lines of --prompts kept for evaluation.")] = 0.0,
     evaluate_every: Annotated[int, typer.Option(help="Steps between answers to held-out prompts; 0 never.")] = 0,
     evaluation_examples: Annotated[int, typer.Option(help="So many of them.")] = 64,
@@ -135,9 +132,9 @@ def reinforce(
             targets=tuple(target or usual.targets),
         ),
     )
-    from gesso.cli.training import print_result, run_training
+    from gesso.cli.training import print_result, run_command
 
-    outcome = run_training(
+    return run_command(
         recipe,
         out,
         device=device,
@@ -146,6 +143,5 @@ def reinforce(
         threads=threads,
         plot=plot,
         tensorboard=tensorboard,
+        finish=partial(print_result, recipe, out),
     )
-    print_result(recipe, outcome, out)
-    return INTERRUPTED if outcome.reason == "interrupted" else 0

@@ -1,6 +1,7 @@
 """Implements `gesso train`."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +9,11 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
-from gesso.cli.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from gesso.train.estimate_vision import ImageLoad
     from gesso.train.recipe import Recipe
+    from gesso.train.records import Outcome
 
 
 @flags_in_refusals()
@@ -70,9 +71,9 @@ def train(
             images=images,
             teacher=plan.distill is not None and plan.adapter is None,
         )
-    from gesso.cli.training import is_main_process, run_training
+    from gesso.cli.training import run_command
 
-    outcome = run_training(
+    return run_command(
         plan,
         out or Path("runs") / plan.name,
         device=device,
@@ -81,16 +82,18 @@ def train(
         threads=threads,
         plot=plot,
         tensorboard=tensorboard,
+        finish=partial(_print_checkpoint, export),
     )
-    if not is_main_process():
-        return 0
+
+
+def _print_checkpoint(export: Path | None, outcome: "Outcome") -> None:
+    """Prints the newest checkpoint, and writes the best weights to `export`."""
     print(outcome.last)
     if export is not None:
         from gesso.train.checkpoint import export as write_export
 
         write_export(outcome.best or outcome.last, export)
         print(export)
-    return INTERRUPTED if outcome.reason == "interrupted" else 0
 
 
 def _images(plan: "Recipe") -> "tuple[ImageLoad | None, int]":

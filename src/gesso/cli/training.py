@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
+from gesso.cli.signals import INTERRUPTED
 from gesso.nn.cpu_threads import decide
 from gesso.options import keyword
 from gesso.train.checkpoint import export
@@ -152,7 +154,21 @@ def run_training(
     return outcome
 
 
-def print_result(recipe: Recipe, outcome: Outcome, out: Path) -> None:
+def run_command(recipe: Recipe, folder: Path, *, finish: Callable[[Outcome], None], **options: Any) -> int:
+    """Trains as `run_training` does, lets the main process write what came of it, and returns the exit code.
+
+    Args:
+        finish: writes the result of a run that has ended, for whatever reason.
+        options: of `run_training`.
+    """
+    outcome = run_training(recipe, folder, **options)
+    if not is_main_process():
+        return 0
+    finish(outcome)
+    return INTERRUPTED if outcome.reason == "interrupted" else 0
+
+
+def print_result(recipe: Recipe, out: Path, outcome: Outcome) -> None:
     """Writes the best weights of a run, or its last ones, to `out`/model, or its adapter to `out`/adapter; prints
     where."""
     result = out / ("model" if recipe.adapter is None else "adapter")

@@ -11,6 +11,7 @@ from ray.serve.exceptions import BackPressureError, RayServeException
 from gesso.cluster.call import Call
 from gesso.cluster.settings import ClusterSettings
 from gesso.router.affinity import prefix_digests
+from gesso.router.asked import json_fields
 from gesso.router.client import Answer, Headers, ReplicaLostError
 from gesso.router.replicas import Pool, Replica
 from gesso.server.errors import ApiError, error_body
@@ -37,11 +38,11 @@ class HandleClient:
     async def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Answer:
         """Sends a request; see `Client`."""
         path = target.partition("?")[0]
-        fields = _fields(body)
+        fields = json_fields(body)
         if (refusal := self._refusal(method, path, fields)) is not None:
-            return _Said.error(refusal, path)
+            return _OwnAnswer.error(refusal, path)
         if method == "GET" and path == "/v1/models" and len(self._settings.models) > 1:
-            return _Said.listing(self._settings.served_names)
+            return _OwnAnswer.listing(self._settings.served_names)
         digests = prefix_digests(path, fields) if fields else []
         call = Call(method, target, tuple(headers), body)
         named = unquote(path.removeprefix(_MODEL)) if path.startswith(_MODEL) else fields.get("model")
@@ -52,9 +53,9 @@ class HandleClient:
             status, given = await anext(parts)
         except BackPressureError:
             full = ApiError(429, "too many requests wait already", code="queue_full", headers={"Retry-After": "1"})
-            return _Said.error(full, path)
+            return _OwnAnswer.error(full, path)
         except (RayError, RayServeException, StopAsyncIteration) as error:
-            raise ReplicaLostError(_said(error)) from None
+            raise ReplicaLostError(_describe(error)) from None
         except BaseException:
             if parts is not None:
                 parts.cancel()
@@ -103,7 +104,7 @@ class _Streamed:
             async for part in self._parts:
                 yield part
         except (RayError, RayServeException) as error:
-            raise ReplicaLostError(_said(error)) from None
+            raise ReplicaLostError(_describe(error)) from None
         self._whole = True
 
     async def read(self) -> bytes:
@@ -114,19 +115,19 @@ class _Streamed:
             self._parts.cancel()
 
 
-class _Said:
+class _OwnAnswer:
     """Answers without asking a replica."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         self.status, self.headers, self._body = status, headers, body
 
     @classmethod
-    def error(cls, error: ApiError, path: str) -> "_Said":
+    def error(cls, error: ApiError, path: str) -> "_OwnAnswer":
         headers = [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
         return cls._json(error.status_code, error_body(error, path), headers)
 
     @classmethod
-    def listing(cls, names: Sequence[str]) -> "_Said":
+    def listing(cls, names: Sequence[str]) -> "_OwnAnswer":
         """Lists models, of which no replica may have all."""
         cards = [
             {"id": name, "object": "model", "created": 0, "owned_by": "gesso", "root": name.partition(":")[0]}
@@ -135,7 +136,7 @@ class _Said:
         return cls._json(200, {"object": "list", "data": cards}, [])
 
     @classmethod
-    def _json(cls, status: int, fields: Any, headers: list[tuple[bytes, bytes]]) -> "_Said":
+    def _json(cls, status: int, fields: Any, headers: list[tuple[bytes, bytes]]) -> "_OwnAnswer":
         return cls(status, [(b"content-type", b"application/json"), *headers], json.dumps(fields).encode())
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -148,14 +149,6 @@ class _Said:
         """Holds nothing."""
 
 
-def _fields(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,4 +1,4 @@
-"""Allows a thought before an answer that is constrained."""
+"""Allows reasoning before an answer that is constrained."""
 
 from gesso.constraints import charset
 from gesso.constraints.expression import Chars, Expression, Repeat, Text, repeat, sequence
@@ -6,15 +6,15 @@ from gesso.constraints.placeholders import mark
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 SPECIAL = (CHANNEL, CHANNEL_END)
-"""The special tokens around a thought, in the order of their placeholders."""
+"""The special tokens around reasoning, in the order of their placeholders."""
 
 
 def after_reasoning(answer: Expression, first_mark: int) -> Expression:
-    """Returns the answer alone, or behind one thought of any text and length.
+    """Returns the answer alone, or behind one piece of reasoning of any text and length.
 
     Args:
         first_mark: number of the first mark of `SPECIAL`: those below are the answer's own.
     """
     opened, closed = (Text(mark(first_mark + number)) for number in range(len(SPECIAL)))
-    thought = sequence(opened, Text("thought\n"), Repeat(Chars(charset.ANY)), closed)
-    return sequence(repeat(thought, 0, 1), answer)
+    reasoning = sequence(opened, Text("thought\n"), Repeat(Chars(charset.ANY)), closed)
+    return sequence(repeat(reasoning, 0, 1), answer)

@@ -2,6 +2,8 @@
 
 `GenerationConfig` has a checkpoint's defaults and a request's settings, `RequestOptions` what belongs to one request
 alone; both are parts of the table of options.
+
+`config`, `strategies` and `contradictions` are the configuration's, `request` what a single request may ask.
 """
 
 from gesso.generation.config import (

@@ -41,7 +41,7 @@ class Asked:
         self._target = (raw_path + (b"?" + query if query else b"")).decode("latin-1")
         self._body = body
         self._begin: str | None = None
-        self.parsed = _parsed(body) if self.method == "POST" else {}
+        self.parsed = json_fields(body) if self.method == "POST" else {}
         self.streams = self.parsed.get("stream") is True or self.path in ("/api/chat", "/api/generate")
         self.stores = self.path == "/v1/responses" and self.method == "POST"
         """Whether the replica that answers remembers it under a name."""
@@ -121,8 +121,8 @@ class Asked:
         return self._body
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
-    """The fields of a body; none where it is not the JSON that replicas take, which they tell the client."""
+def json_fields(body: bytes) -> dict[str, Any]:
+    """Returns the fields of a body; none where it is not the JSON that replicas take, which they tell the client."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):

@@ -138,7 +138,7 @@ class Forward:
             finally:
                 spans.end()
                 self._pool.release(replica)
-            log.warning("replica %s: %s", replica.name, _said(failure))
+            log.warning("replica %s: %s", replica.name, _describe(failure))
             if not again or asked.pinned is not None:
                 await self._give_up(failure, ledger, writer)
                 return
@@ -279,7 +279,7 @@ class Forward:
         elif isinstance(error, FailedError) and error.answer is not None:
             await writer.whole(error.answer, error.body)
             return
-        raise ApiError(503, f"a replica was lost: {_said(error)}", code="replica_lost")
+        raise ApiError(503, f"a replica was lost: {_describe(error)}", code="replica_lost")
 
     def _pin(self, data: Any, ledger: Ledger, replica: Replica) -> None:
         """Remembers who stored a response, and under which id."""
@@ -289,5 +289,5 @@ class Forward:
                 self._pins.put(ledger.shown(identity), replica.name, identity)
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_STOP, Diffusion
+from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
 
 _SHARED = ("top_p", "top_k", "seed")
@@ -53,7 +53,7 @@ class ImageBlock(Block):
 
 
 class ThinkingBlock(Strict):
-    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+    """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["thinking"]
     thinking: str
@@ -191,6 +191,6 @@ class MessagesRequest(Conversation):
 
     @model_validator(mode="after")
     def _check_frames(self) -> "MessagesRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+        if wants_drafts(self.diffusion) and not self.stream:
             raise contradiction("diffusion.draft_frames", "needs stream: true")
         return self

@@ -27,6 +27,7 @@ from gesso.server.fill import fill_routes
 from gesso.server.fim import fim_routes
 from gesso.server.health import health_routes
 from gesso.server.hosts import AllowedHosts
+from gesso.server.infill import infill_routes
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
 from gesso.server.ollama import ollama_routes
@@ -89,6 +90,7 @@ def create_app(
             edit_routes,
             explain_routes,
             fill_routes,
+            infill_routes,
             fim_routes,
             model_routes,
             option_routes,

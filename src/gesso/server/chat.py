@@ -21,7 +21,7 @@ from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
 from gesso.server.report import LeadingSpace, block, diffusion_report, frame_report, prediction_report, usage
-from gesso.server.requests import ChatRequest
+from gesso.server.requests import ChatRequest, wants_drafts
 from gesso.server.responses import (
     ChatChoice,
     ChatChunk,
@@ -35,6 +35,7 @@ from gesso.server.responses import (
     TokenLogprobs,
     ToolCall,
     TopLogprob,
+    respond,
 )
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.tokenizer import Tokenizer
@@ -61,7 +62,7 @@ def chat_routes(context: Context) -> APIRouter:
             predicted=None if body.prediction is None else body.prediction.text,
             tokenizer=tokenizer,
         )
-        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        drafts = wants_drafts(body.diffusion)
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
@@ -76,7 +77,7 @@ def chat_routes(context: Context) -> APIRouter:
             ],
             usage=usage(results, number, await predicted(results)),
         )
-        return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+        return respond(answer, exclude_unset=True)
 
     return router
 
@@ -106,7 +107,7 @@ async def submit_chat(
         options["begin"] = begin
     messages = await to_thread.run_sync(template_messages, body.messages)
     prompt = await context.read_media(messages, http, media_options(options), places, since)
-    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    drafts = wants_drafts(body.diffusion)
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts, since) for choice in range(body.n or 1)]
     choices = await context.submit(requests, http, len(requests))
     choices.warnings = context.untrained(
@@ -222,7 +223,7 @@ async def _chunks(
 
 
 def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
-    """What a block adds, thoughts first, then the text that is shown now, and one delta for each whole call."""
+    """What a block adds, reasoning first, then the text that is shown now, and one delta for each whole call."""
     deltas = []
     if block.reasoning:
         deltas.append(Delta(reasoning_content=block.reasoning, reasoning=block.reasoning))

@@ -1,5 +1,6 @@
 """Serves `POST /v1/choose`."""
 
+import dataclasses
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -15,6 +16,7 @@ from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
 from gesso.server.option_fields import field_of
+from gesso.server.responses import ControlAnswer, respond
 from gesso.server.schema import Strict, contradiction
 
 
@@ -49,14 +51,10 @@ class ChosenOption(BaseModel):
     tokens: int
 
 
-class Chosen(BaseModel):
+class Chosen(ControlAnswer):
     """Holds the scores of all answers, in the order in which they were given."""
 
     object: Literal["choice"]
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
     best: str
     options: list[ChosenOption]
     calibrated: Literal[False]
@@ -88,21 +86,11 @@ def choose_routes(context: Context) -> APIRouter:
             **context.head("choose", body.model),
             object="choice",
             best=result.best.text,
-            options=[
-                ChosenOption(
-                    text=choice.text,
-                    denoising=choice.denoising,
-                    denoising_logprob=choice.denoising_logprob,
-                    causal=choice.causal,
-                    causal_logprob=choice.causal_logprob,
-                    tokens=choice.tokens,
-                )
-                for choice in result.choices
-            ],
+            options=[ChosenOption.model_validate(dataclasses.asdict(choice)) for choice in result.choices],
             calibrated=False,
             seed=result.seed,
             prompt_tokens=result.prompt_tokens,
         )
-        return Response(answer.model_dump_json(), media_type="application/json")
+        return respond(answer)
 
     return router

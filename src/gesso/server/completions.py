@@ -22,8 +22,8 @@ from gesso.server.errors import ApiError
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import block, diffusion_report, frame_report, usage
-from gesso.server.requests import CompletionRequest
-from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs
+from gesso.server.requests import CompletionRequest, wants_drafts
+from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.output import IncrementalDecoder, OutputParser
 from gesso.text.tokenizer import Tokenizer
@@ -44,10 +44,10 @@ def completion_routes(context: Context) -> APIRouter:
         template."""
         if body.suffix:
             inserted = await insert(context, body, context.adapter(body.model), http)
-            return Response(inserted.model_dump_json(exclude_unset=True), media_type="application/json")
+            return respond(inserted, exclude_unset=True)
         choices = await submit_text(context, body, http)
         number = body.n or 1
-        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        drafts = wants_drafts(body.diffusion)
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
         tokenizer = context.service.engine.tokenizer
         if body.stream:
@@ -61,7 +61,7 @@ def completion_routes(context: Context) -> APIRouter:
         results, search = _chosen(body, results)
         texts = await to_thread.run_sync(_texts, body, results, tokenizer)
         answer = TextCompletion(**head, choices=texts, usage=counted, **search)
-        return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+        return respond(answer, exclude_unset=True)
 
     return router
 
@@ -91,7 +91,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
         options["logprobs"] = 0
     if body.echo and options.get("max_new_tokens") == 1 and body.diffusion is None and causal:
         options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
-    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    drafts = wants_drafts(body.diffusion)
     number = body.best_of or body.n or 1
     requests = [
         Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
@@ -213,7 +213,7 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
 
 
 def _ending(result: GenerationResult) -> dict[str, Any]:
-    """The fields of a finished choice. What the model thought or called, it did unasked: it stands beside the text."""
+    """The fields of a finished choice. Reasoning and calls come unasked here: they stand beside the text."""
     extra: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
     if result.reasoning:
         extra["reasoning_content"] = result.reasoning

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from gesso.server.errors import ApiError, said
 from gesso.server.option_fields import field_of
 from gesso.server.report import diffusion_report, usage
 from gesso.server.requests import Diffusion
-from gesso.server.responses import DiffusionReport, Usage
+from gesso.server.responses import ControlAnswer, DiffusionReport, Usage, respond
 from gesso.server.schema import Strict, contradiction
 
 _OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames", "begin")
@@ -58,14 +58,10 @@ class EditRequest(Strict):
         return Lines(*self.lines) if isinstance(self.lines, list) else selection_of(self.lines, self.match)
 
 
-class Edited(BaseModel):
+class Edited(ControlAnswer):
     """Holds the whole text after the edit, and what replaced the selection."""
 
     object: Literal["edit"]
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
     text: str
     replacement: str
     diff: str
@@ -109,7 +105,7 @@ def edit_routes(context: Context) -> APIRouter:
                 raise ApiError(400, said(error), param=name) from None
             raise
         answer = Edited(**context.head("edit", body.model), object="edit", **await to_thread.run_sync(_outcome, result))
-        return Response(answer.model_dump_json(), media_type="application/json")
+        return respond(answer)
 
     return router
 

@@ -11,8 +11,8 @@ from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion
-from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message
+from gesso.server.requests import MAX_CHOICES, MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
+from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.schema import FirstError, Strict, contradiction, only
 from gesso.server.stream import DONE, data
 
@@ -40,7 +40,7 @@ class FimRequest(Strict):
 
     @model_validator(mode="after")
     def _check_frames(self) -> "FimRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames:
+        if wants_drafts(self.diffusion):
             raise contradiction("diffusion.draft_frames", "a fill is not streamed step by step")
         if not self.prompt and not self.suffix:
             raise contradiction("prompt", "there is no text around what is to be found")
@@ -71,7 +71,7 @@ def fim_routes(context: Context) -> APIRouter:
             message = Message(role="assistant", content=found.text, refusal=None)
             choice = ChatChoice(index=0, message=message, logprobs=None, finish_reason=ended, diffusion=found.diffusion)
             whole = ChatCompletion(**head, object="chat.completion", choices=[choice], usage=filled.usage)
-            return Response(whole.model_dump_json(exclude_unset=True), media_type="application/json")
+            return respond(whole, exclude_unset=True)
         piece = ChunkChoice(
             index=0, delta=Delta(role="assistant", content=found.text), finish_reason=ended, diffusion=found.diffusion
         )

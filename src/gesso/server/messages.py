@@ -13,7 +13,7 @@ from gesso.server.requests import ChatRequest, ObjectFormat, Sampling, SchemaFor
 
 TOOL_CALL = "<|tool_call>"
 EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
-"""Share of `max_tokens` that thoughts may take, so that there is always room for an answer."""
+"""Share of `max_tokens` that reasoning may take, so that there is always room for an answer."""
 NEVER = -100.0
 """The logit bias that keeps a token out."""
 

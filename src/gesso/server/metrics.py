@@ -10,8 +10,7 @@ from gesso.constraints.compile import automata_stats
 from gesso.constraints.verdict import verdict_stats
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.constraint import table_stats
-
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+from gesso.server.buckets import SECONDS
 
 
 class Metrics:

@@ -30,7 +30,7 @@ NDJSON = "application/x-ndjson"
 TAG = ":latest"
 """What Ollama's clients put behind a name that has no other tag."""
 Write = Callable[[str, str, tuple[ToolCall, ...]], dict[str, Any]]
-"""Text, thoughts and calls as fields of one line."""
+"""Text, reasoning and calls as fields of one line."""
 
 
 def ollama_routes(context: Context) -> APIRouter:

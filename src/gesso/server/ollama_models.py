@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Tool
 from gesso.server.option_fields import rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion
+from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
 
 _SHARED = ("temperature", "top_p", "top_k")
@@ -122,7 +122,7 @@ class OllamaRequest(Strict):
 
     @model_validator(mode="after")
     def _check_frames(self) -> "OllamaRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames:
+        if wants_drafts(self.diffusion):
             raise contradiction("diffusion.draft_frames", "use /v1/chat/completions, whose streams have events")
         return self
 

@@ -43,6 +43,11 @@ class Diffusion(Strict):
         return self.model_dump(exclude={"draft_frames"}, exclude_none=True)
 
 
+def wants_drafts(diffusion: Diffusion | None) -> bool:
+    """Says whether a request asks for a frame of every denoising step."""
+    return diffusion is not None and diffusion.draft_frames
+
+
 class StreamOptions(Strict):
     include_usage: bool | None = None
 
@@ -98,7 +103,7 @@ class Sampling(Strict):
     def _check_stream(self) -> "Sampling":
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")
-        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+        if wants_drafts(self.diffusion) and not self.stream:
             raise contradiction("diffusion.draft_frames", "needs stream: true")
         return self
 
@@ -259,11 +264,15 @@ class CompletionRequest(Sampling):
         return self
 
     @model_validator(mode="after")
-    def _check_suffix(self) -> "CompletionRequest":
+    def _check_echo(self) -> "CompletionRequest":
         if self.echo and self.stream:
             raise contradiction("echo", "does not go with stream: the prompt is known to whoever asks")
         if self.max_tokens == 0 and not (self.echo and not self.searches):
             raise contradiction("max_tokens", "must be at least 1; 0 is for echo, without best_of")
+        return self
+
+    @model_validator(mode="after")
+    def _check_suffix(self) -> "CompletionRequest":
         if not self.suffix:
             return self
         if not isinstance(self.prompt, str):

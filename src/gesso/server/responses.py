@@ -3,8 +3,34 @@
 from typing import Literal
 
 from pydantic import BaseModel
+from starlette.responses import Response
 
 Finish = Literal["stop", "length", "tool_calls"]
+
+
+def respond(answer: BaseModel, *, exclude_unset: bool = False) -> Response:
+    """Makes the HTTP answer of a body; `exclude_unset` leaves out what was not set."""
+    return Response(answer.model_dump_json(exclude_unset=exclude_unset), media_type="application/json")
+
+
+class Answer(BaseModel):
+    """Has the fields of `Context.head` as OpenAI orders them, which answers and chunks begin with."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    system_fingerprint: str
+
+
+class ControlAnswer(BaseModel):
+    """Has the same fields in the order of the answers of `/v1/fill`, `/v1/edit` and `/v1/choose`."""
+
+    object: str
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
 
 
 class CachedTokens(BaseModel):
@@ -90,12 +116,8 @@ class ChatChoice(BaseModel):
     warnings: list[str] = []
 
 
-class ChatCompletion(BaseModel):
-    id: str
+class ChatCompletion(Answer):
     object: Literal["chat.completion"]
-    created: int
-    model: str
-    system_fingerprint: str
     choices: list[ChatChoice]
     usage: Usage
 
@@ -148,12 +170,8 @@ class Block(BaseModel):
     converged: bool
 
 
-class ChatChunk(BaseModel):
-    id: str
+class ChatChunk(Answer):
     object: Literal["chat.completion.chunk"]
-    created: int
-    model: str
-    system_fingerprint: str
     choices: list[ChunkChoice]
     usage: Usage | None = None
     draft: Draft | None = None
@@ -195,14 +213,10 @@ class SearchReport(BaseModel):
     """Causal passes over finished candidates that only the choice needed."""
 
 
-class TextCompletion(BaseModel):
+class TextCompletion(Answer):
     """Answers a text completion, whole or as a chunk of its stream."""
 
-    id: str
     object: Literal["text_completion"]
-    created: int
-    model: str
-    system_fingerprint: str
     choices: list[TextChoice]
     usage: Usage | None = None
     search: list[SearchReport] = []

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs
+from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import Bounded, FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
 
 _SHARED = ("top_p", "top_k", "temperature")
@@ -73,13 +73,13 @@ class CallOutputItem(Strict):
 
 
 class ReasoningItem(Strict):
-    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+    """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["reasoning"]
     id: str | None = None
     summary: list[Any] | None = None
     content: list[Any] | None = None
-    encrypted_content: Annotated[None, refused("thoughts are not encrypted here")] = None
+    encrypted_content: Annotated[None, refused("reasoning is not encrypted here")] = None
     status: Status = None
 
 
@@ -133,7 +133,7 @@ class TextConfig(Strict):
 
 class Reasoning(Strict):
     effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    summary: Annotated[None, refused("thoughts come as they are, in items of type reasoning")] = None
+    summary: Annotated[None, refused("reasoning comes as it is, in items of type reasoning")] = None
 
 
 class ResponseStreamOptions(Strict):
@@ -175,7 +175,7 @@ class ResponsesRequest(Strict):
 
     @model_validator(mode="after")
     def _check_together(self) -> "ResponsesRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+        if wants_drafts(self.diffusion) and not self.stream:
             raise contradiction("diffusion.draft_frames", "needs stream: true")
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")

@@ -1,6 +1,9 @@
 """Holds the files of the studio, a page that shows canvases while they resolve; docs/studio.md.
 
 The page is plain ES modules and style sheets without a build. It uses the public HTTP interface and nothing else.
+
+Modules stand by concern: api, run, canvas, chat, edit, structure, compare, state, preview, settings and ui. `replay`
+and `bundle.py` make the page of a replay from the same modules.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,9 @@
-"""Provides synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer."""
+"""Provides synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer.
+
+A file for each generator with its grader, `registry` for their names. `vocabulary` and `spelled` (the skills') are the
+vocabularies, beside a chat template. `skills/` has open words (`slots`, `lexicon`, `catalogue`, one file a skill, its
+wordings in `phrasings/`), `sight/` pictures and questions. No torch.
+"""
 
 from gesso.tasks.base import Example, Task, evaluation_set, held_out, training_stream
 from gesso.tasks.registry import MINI_SKILLS, MINI_WEIGHTS, TASKS, default_tasks, mini_mixture

@@ -121,7 +121,7 @@ class OutputParser:
         self._call_open = special.get(CALL) if CALL_END in special else None
         self._call_close = special.get(CALL_END)
         self._answer = IncrementalDecoder(tokenizer)
-        self._thought: IncrementalDecoder | None = None
+        self._reasoning_decoder: IncrementalDecoder | None = None
         self._header: str | None = None
         self._line_breaks = ""
         self._call: list[int] = []
@@ -151,7 +151,7 @@ class OutputParser:
     @property
     def thinking(self) -> bool:
         """Tells whether the next token is part of the reasoning, or closes it."""
-        return self._thought is not None
+        return self._reasoning_decoder is not None
 
     def feed(self, token: int) -> Delta:
         """Takes one token and returns what it adds."""
@@ -159,18 +159,18 @@ class OutputParser:
             self._call.append(token)
             return self._add(self._take_call()) if token == self._call_close else Delta()
         if token == self._open:
-            reasoning = "" if self._thought is None else self._end_thought(self._thought)
-            self._thought, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
+            reasoning = "" if self._reasoning_decoder is None else self._end_reasoning(self._reasoning_decoder)
+            self._reasoning_decoder, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
             return self._add(Delta(reasoning=reasoning))
-        if token == self._close and self._thought is not None:
-            reasoning = self._end_thought(self._thought)
-            self._thought = None
+        if token == self._close and self._reasoning_decoder is not None:
+            reasoning = self._end_reasoning(self._reasoning_decoder)
+            self._reasoning_decoder = None
             return self._add(Delta(reasoning=reasoning))
         self.reasoning_tokens += self.thinking
         if token in self._hidden:
             return Delta()
-        if self._thought is not None:
-            return self._add(Delta(reasoning=self._after_header(self._thought.feed(token))))
+        if self._reasoning_decoder is not None:
+            return self._add(Delta(reasoning=self._after_header(self._reasoning_decoder.feed(token))))
         if token == self._call_open:
             self._call = [token]
             return Delta()
@@ -185,13 +185,13 @@ class OutputParser:
                 return ""
             text, self._header = self._header.split("\n", 1)[1], None
         text = self._line_breaks + text
-        thought = text.rstrip("\n")
-        self._line_breaks = text[len(thought) :]
-        return thought
+        reasoning = text.rstrip("\n")
+        self._line_breaks = text[len(reasoning) :]
+        return reasoning
 
-    def _end_thought(self, thought: IncrementalDecoder) -> str:
-        """What is left of a thought at its end; one without a line break is all there is, unless it is the name."""
-        text = self._after_header(thought.flush())
+    def _end_reasoning(self, reasoning: IncrementalDecoder) -> str:
+        """What is left of the reasoning at its end; one without a line break is all there is, unless it is the name."""
+        text = self._after_header(reasoning.flush())
         header, self._header = self._header or "", None
         return text if NAME.startswith(header.strip()) else header
 
@@ -225,7 +225,7 @@ class OutputParser:
     def flush(self) -> Delta:
         """Returns what was held back, at the end of the output."""
         call = self._give_up_call("the output ends before it does") if self._call else Delta()
-        reasoning = "" if self._thought is None else self._end_thought(self._thought)
+        reasoning = "" if self._reasoning_decoder is None else self._end_reasoning(self._reasoning_decoder)
         text = "" if self.stopped else self._after_space(self._answer.flush()) + self._stop.flush()
         return self._add(call + Delta(text, reasoning))
 

@@ -50,7 +50,7 @@ def video_frames(
     except ImageError:
         raise
     except Exception as error:
-        raise ImageError(f"{name} is truncated or damaged: {_said(error)}") from None
+        raise ImageError(f"{name} is truncated or damaged: {_describe(error)}") from None
     finally:
         clip.close()
 
@@ -70,7 +70,7 @@ class _Clip:
             self.close()
             if isinstance(error, ImageError):
                 raise
-            raise ImageError(f"{name} is truncated, or no video that can be read: {_said(error)}") from None
+            raise ImageError(f"{name} is truncated, or no video that can be read: {_describe(error)}") from None
 
     def _open(self) -> None:
         """Stand before the first frame."""
@@ -185,5 +185,5 @@ def _upright(frame: Any) -> "Image":
     return picture.rotate(turn, expand=True) if turn % 360 else picture
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error).partition("\n")[0][:200] or type(error).__name__
