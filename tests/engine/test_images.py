@@ -211,12 +211,12 @@ def test_the_store_keeps_no_pixels(seeing: Engine) -> None:
 def test_a_text_only_checkpoint_says_that_it_has_no_eyes(tiny: Engine) -> None:
     for prompt, option in (("what?", {"images": [picture()]}), ("what?", {"videos": [[(picture(), 0.0)]]})):
         with pytest.raises(
-            OptionError, match=r"^this model has no eyes: its checkpoint holds no vision tower"
+            OptionError, match=r"^this model reads text only: its checkpoint has no vision tower"
         ) as error:
             tiny.generate(prompt, **option)
         assert error.value.option in option
     for messages in (turns([picture(), "what?"]), turns([picture()])):
-        with pytest.raises(OptionError, match=r"^this model has no eyes"):
+        with pytest.raises(OptionError, match=r"^this model reads text only"):
             tiny.generate(messages)
 
 

@@ -121,8 +121,7 @@ class AsyncEngine:
         """
         self._check_alive()
         if request.adapter is not None and request.adapter not in self.adapters:
-            known = ", ".join(self.adapters) or "none"
-            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
+            raise OptionError.no_adapter(request.adapter, self.adapters)
         with self._changed:
             self._check_room()
         prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
