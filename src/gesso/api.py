@@ -119,7 +119,7 @@ def load(
         raise OptionError(f"device_memory must be at least 1 byte, got {limit}", option="device_memory")
     given = {"adapter": adapter is not None, "cuda_graphs": cuda_graphs}
     needs_all = [name for name, wanted in given.items() if wanted]
-    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell or _say_nothing)
+    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
     model = load_folder(folder, device, dtype, offload=offload)
     # A delta for each of encoder and decoder cannot be merged into the weights that they share.
     if adapter is not None and not load_adapter(model, Path(adapter)).separate:
@@ -127,10 +127,6 @@ def load(
     defaults = read_generation_defaults(folder, model.config)
     vision = _load_tower(folder, device, dtype)
     return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)
-
-
-def _say_nothing(line: str) -> None:
-    pass
 
 
 def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:

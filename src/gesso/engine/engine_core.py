@@ -12,6 +12,7 @@ as it is, and is the end of the loop.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,6 @@ LOG = logging.getLogger(__name__)
 LEAST_PREFILL = 512
 """Prompt tokens that an iteration reads at least, where that many are pending."""
 
-UNBOUNDED = 2**62
 
 StepOutputs = list[tuple[RequestState, list[Event]]]
 
@@ -197,7 +197,7 @@ class EngineCore:
         """Stores a copy of a chunk that was just encoded, if there is room."""
         if self.prefixes is None or request.cache is None:
             return
-        room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
+        room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else sys.maxsize
         try:
             self.prefixes.put(request.chunks, number, request.adapter, request.cache, room)
         except Exception:

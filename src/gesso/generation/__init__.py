@@ -7,8 +7,6 @@ alone; both are parts of the table of options.
 from gesso.generation.config import (
     LARGEST_BIAS,
     MOST_LOGPROBS,
-    MOST_ROUNDS,
-    MOST_TEMPERATURE,
     NARROWEST,
     SAMPLING,
     VERIFY_THRESHOLD,
@@ -28,8 +26,6 @@ __all__ = [
     "LARGEST_BIAS",
     "MEDIA",
     "MOST_LOGPROBS",
-    "MOST_ROUNDS",
-    "MOST_TEMPERATURE",
     "NARROWEST",
     "SAMPLING",
     "STRATEGIES",

@@ -308,7 +308,8 @@ class GenerationConfig:
             if name not in known:
                 raise unknown_option(name, known)
         self._choose(values)
-        self.__post_init__()
+        checked(self)
+        refuse_contradictions(self)
 
     def _choose(self, given: dict[str, Any]) -> None:
         """Makes the chosen strategies, with these of their options."""
@@ -326,10 +327,6 @@ class GenerationConfig:
                 if name in options_of(type(strategy)):
                     return getattr(strategy, name)
         raise AttributeError(f"{type(self).__name__} has no option {name!r}")
-
-    def __post_init__(self) -> None:
-        checked(self)
-        refuse_contradictions(self)
 
     @property
     def constraint(self) -> str | None:

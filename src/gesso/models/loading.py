@@ -204,7 +204,7 @@ def load_folder(
     if offload is not None:
         tower = tower_bytes(found.files, found.dtype)
         plan = plan_offload(model, tower, offload.device_memory, offload.working, offload.needs_all)
-    if offload is not None and plan is not None:
+    if offload is not None and plan is not None and offload.tell is not None:
         offload.tell(plan.sentence(offload.store.rate()))
     streamed = tuple(f"layers.{number}.experts" for number in (() if plan is None else plan.layers))
 
