@@ -8,6 +8,7 @@ from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
+from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.family import (
     BlockDiffusionModel,
@@ -17,7 +18,7 @@ from gesso.models.family import (
     read_defaults,
 )
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder, pick_device, read_generation_defaults
+from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.options import Integer

@@ -6,7 +6,8 @@ from pathlib import Path
 from gesso.cli.memory import print_estimate
 from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import ConfigError, DataError, OptionError
-from gesso.models.loading import pick_device, read_generation_defaults, read_model_config, stored_quantization
+from gesso.models.device import pick_device
+from gesso.models.loading import read_generation_defaults, read_model_config, stored_quantization
 from gesso.models.quantization.plan import QLORA
 from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
