@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from constraints.schemas import expression_of
 from constraints.tables import transitions_of
 from gesso.constraints import determinize, distances, minimize, pairings, token_functions, token_parts, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.distances import FAR, heights, steps
-from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
@@ -56,7 +56,7 @@ def make_tree(seed: int) -> VocabularyTree:
 @pytest.mark.parametrize("width", [3, token_parts.WIDTH])
 def test_automata_are_those_of_arrays(constraint: object, width: int, without_kernels: pytest.MonkeyPatch) -> None:
     tree = make_tree(0)
-    expression = parse(constraint) if isinstance(constraint, str) else schema_expression(constraint)
+    expression = parse(constraint) if isinstance(constraint, str) else expression_of(constraint)
     by_arrays = token_automaton(compile_bytes(expression), tree, (0, 1), 1)
     without_kernels.undo()
     without_kernels.setattr(token_parts, "WIDTH", width)

@@ -17,7 +17,7 @@ import pytest
 
 from gesso.api import load
 from gesso.constraints.json_schema import schema_expression
-from gesso.engine import constraint as constraint_module
+from gesso.engine import constraint_language as constraint_module
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.server.app import create_app
 from gesso.server.run import SWITCH_SECONDS

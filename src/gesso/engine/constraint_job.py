@@ -8,7 +8,8 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
-from gesso.engine.constraint import OutputConstraint, constraint_language, get_lattice
+from gesso.engine.constraint import OutputConstraint, get_lattice
+from gesso.engine.constraint_language import constraint_language
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig, RequestOptions
 from gesso.runner.protocol import Runner

@@ -11,8 +11,9 @@ from typing import Any
 
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
-from gesso.engine.constraint import OutputConstraint, tool_language, with_constraint
+from gesso.engine.constraint import OutputConstraint
 from gesso.engine.constraint_job import compile_constraint
+from gesso.engine.constraint_language import tool_language, with_constraint
 from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prompt import Prompt, PromptReader
