@@ -16,6 +16,7 @@ from gesso.engine.events import Failed
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.request_state import RequestState, new_request
 from gesso.errors import EngineDeadError, OptionError
+from gesso.generation import RequestOptions
 from gesso.runner.prompt_input import EmbeddingSpan, PromptInput
 from gesso.runner.protocol import Runner
 
@@ -140,15 +141,8 @@ def test_costs_are_measured_when_idle_and_nobody_waits_for_them(start: Start) ->
 def request_of(engine: Engine, prompt: PromptInput, **options: Any) -> RequestState:
     config = engine.defaults.override(**{"max_new_tokens": CANVAS, "seed": 1, **options})
     shape = engine.config
-    return new_request(
-        prompt,
-        config,
-        engine.tokenizer,
-        shape.vocab_size,
-        CANVAS,
-        limit=shape.max_position_embeddings,
-        prefill_chunk=CHUNK,
-    )
+    limit = shape.max_position_embeddings
+    return new_request(prompt, config, RequestOptions(), shape, engine.tokenizer, limit=limit, prefill_chunk=CHUNK)
 
 
 def run(core: EngineCore, request: RequestState) -> RequestState:

@@ -23,8 +23,8 @@ from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.limits import Limits, Stats
 from gesso.engine.prefix_store import PrefixStore
+from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.progress import fail
-from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.request_handle import RequestHandle
 from gesso.engine.request_state import RequestState
 from gesso.engine.totals import Totals

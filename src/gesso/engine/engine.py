@@ -16,8 +16,9 @@ from gesso.config import ModelShape
 from gesso.engine.cost import CostModel
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
+from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.prompt import Prompt, PromptReader
-from gesso.engine.request_builder import PreparedRequest, RequestBuilder
+from gesso.engine.request_builder import RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
