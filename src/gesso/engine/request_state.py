@@ -177,18 +177,36 @@ class RequestState:
 
     def result(self) -> GenerationResult:
         """Returns the result of a finished request."""
-        return self.output.result(
+        output, probe = self.output, self.canvases.probe
+        assert output.finish_reason is not None
+        return GenerationResult(
+            text=output.parser.text,
+            reasoning=output.parser.reasoning,
+            token_ids=tuple(output.tokens),
+            finish_reason=output.finish_reason,
             prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            prompt_encoded=self.prompt_encoded,
+            completion_tokens=len(output.tokens),
+            denoising_steps=tuple(output.steps),
+            converged=tuple(output.converged),
             seed=self.seed,
+            seconds_to_first_block=output.seconds_to_first_block,
+            seconds=output.seconds,
+            seconds_to_prompt=min(output.seconds, max(0.0, self.prompt_encoded - output.started)),
+            tool_calls=output.parser.tool_calls,
+            warnings=output.parser.warnings,
+            logprobs=tuple(output.logprobs),
+            cached_tokens=self.cached_tokens,
+            mode="ar" if self.config.mode == "ar" else "canvas",
             decision=self.decision,
             ignored=self.ignored,
             # The response prefix was read with the prompt; the first token of all has no score.
-            prompt_logprobs=self.prompt_scores[: max(0, self.prompt_tokens - 1)],
-            probe=self.canvases.probe,
-            verifier=self.verifier,
+            prompt_logprobs=tuple(self.prompt_scores[: max(0, self.prompt_tokens - 1)]),
+            probe_logprobs=probe.logprobs if probe else (),
+            reasoning_tokens=output.parser.reasoning_tokens,
+            verify_rounds=self.verifier.reported_rounds,
+            disputed_tokens=self.verifier.rejected_tokens,
             guidance_passes=self.guidance_passes,
+            stop_string=output.parser.stop_string,
         )
 
 
