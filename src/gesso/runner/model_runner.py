@@ -22,7 +22,7 @@ from gesso.models.vision_tower import VisionModel
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gesso.runner.image_embeddings import KEPT_BYTES, ImageEmbeddings, vision_input
 from gesso.runner.logprobs import token_scores
-from gesso.runner.memory import cache_memory
+from gesso.runner.memory import cache_memory, prefill_chunk
 from gesso.runner.protocol import (
     CacheHandle,
     CanvasBatch,
@@ -92,6 +92,10 @@ class ModelRunner:
     @property
     def max_model_len(self) -> int:
         return self.model.config.max_position_embeddings
+
+    @property
+    def prefill_chunk(self) -> int:
+        return prefill_chunk(self.device, holds_all=self.model.offload is None)
 
     @property
     def tower(self) -> VisionModel | None:
