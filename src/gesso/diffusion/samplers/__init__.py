@@ -31,6 +31,14 @@ class Sampler(Strategy, Protocol):
     """Whether it makes noise again of positions that it decoded, where noise is a mask token; what others decoded there
     stays."""
 
+    def check_masked(self) -> None:
+        """Checks its options for a model whose noise is a mask token.
+
+        Raises:
+            OptionError: one makes no sense there.
+        """
+        return
+
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
         """Returns the first canvas, int64 [C], and the state before the first step: that of `start_canvas` and none,
         unless a sampler remembers something."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gesso.diffusion.samplers import SAMPLERS, CommittingSampler, draw_noise
+from gesso.errors import OptionError
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ class BlockRefinementSampler(CommittingSampler):
         maximum=1,
         unset="committed tokens stay",
     )
+
+    def check_masked(self) -> None:
+        if self.editing_threshold is not None:
+            raise OptionError(
+                "editing_threshold: this model says nothing of positions that are no masks", option="editing_threshold"
+            )
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor", rng: "torch.Generator"
