@@ -153,7 +153,7 @@ def test_settings_reach_the_engine(gesso: Gesso, partner: Engine, monkeypatch: p
     monkeypatch.setattr(partner, "stream", stream, raising=False)
     gesso("chat", "--seed", 3, "--entropy-bound", 0.5, "--stop", "x", "--thinking", stdin="one\n")
     assert (seen["seed"], seen["entropy_bound"], seen["stop"], seen["thinking"]) == (3, 0.5, ("x",), True)
-    assert seen["drafts"] is False
+    assert seen["frames"] is False
 
 
 def test_a_cancelled_turn_is_marked_and_forgotten(

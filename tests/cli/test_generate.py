@@ -78,11 +78,11 @@ def test_every_sampler_setting_reaches_the_engine(gesso: Gesso, monkeypatch: pyt
         value: value for value in settings.values()
     }
     assert (seen["stop"], seen["ignore_eos"], seen["start_canvas"]) == (("a", "b c"), True, (1, 2, 3))
-    assert (seen["thinking"], seen.get("raw"), seen["drafts"]) == (True, None, False)
+    assert (seen["thinking"], seen.get("raw"), seen["frames"]) == (True, None, False)
     assert seen["prompt"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]
     seen.clear()
     gesso("generate", "--raw", "hi")
-    assert seen == {"prompt": "hi", "raw": True, "drafts": False}, "what is not given is left to the checkpoint"
+    assert seen == {"prompt": "hi", "raw": True, "frames": False}, "what is not given is left to the checkpoint"
 
 
 def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_every_way_of_writing_runs_on_it() -> None:
 
 def test_a_batch_says_who_is_in_it(start: Start) -> None:
     engine, runner = recording(WORDS)
-    requests = [Request("hi", {"seed": seed}, drafts=False) for seed in range(3)]
+    requests = [Request("hi", {"seed": seed}, frames=False) for seed in range(3)]
     assert {result.text for result in engine.generate_batch(requests)} == {WORDS}
     assert max(len(batch.items) for batch in runner.denoises) == 3
     for batch in runner.denoises:

@@ -73,12 +73,12 @@ class RequestBuilder:
         if asked.strict_schema and config.json_schema is None:
             raise OptionError("strict_schema needs json_schema", option="strict_schema")
         width = config.canvas_length or shape.canvas_length
-        prefix = self._encode("begin", asked.begin, context) if asked.begin else []
-        whole = len(inputs) + len(prefix)
+        response_prefix = self._encode("begin", asked.begin, context) if asked.begin else []
+        whole = len(inputs) + len(response_prefix)
         given_length = generation.get("max_new_tokens") is not None
-        config = _with_length(config, width, context.limit - whole, len(prefix), given=given_length)
-        if len(prefix) >= config.max_new_tokens:
-            message = f"begin has {len(prefix)} tokens, and max_new_tokens, of which they are a part, is"
+        config = _with_length(config, width, context.limit - whole, len(response_prefix), given=given_length)
+        if len(response_prefix) >= config.max_new_tokens:
+            message = f"begin has {len(response_prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
         second = self._second(prompt, asked, config, context)
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
@@ -86,7 +86,7 @@ class RequestBuilder:
         return PreparedRequest(
             prompt=inputs,
             second=second,
-            response_prefix=tuple(prefix),
+            response_prefix=tuple(response_prefix),
             config=config,
             asked=asked,
             context=context,
@@ -160,18 +160,20 @@ class RequestBuilder:
         return self._reader.read([message], thinking=asked.thinking, max_tokens=context.limit)
 
 
-def _with_length(config: GenerationConfig, width: int, space: int, prefix: int, *, given: bool) -> GenerationConfig:
+def _with_length(
+    config: GenerationConfig, width: int, space: int, response_prefix: int, *, given: bool
+) -> GenerationConfig:
     """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions.
 
     Args:
-        prefix: tokens that the answer is made to begin with; what `canvas` pins stands behind them.
+        response_prefix: tokens that the answer is made to begin with; what `canvas` pins stands behind them.
     """
-    pinned = prefix + len(config.canvas) if config.canvas else 0
+    pinned = response_prefix + len(config.canvas) if config.canvas else 0
     if not given:
         room = space // width * width
         config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
     if pinned > config.max_new_tokens:
-        behind = f" behind the {prefix} of begin" if prefix else ""
-        message = f"canvas has {pinned - prefix} positions{behind}, max_new_tokens is {config.max_new_tokens}"
+        behind = f" behind the {response_prefix} of begin" if response_prefix else ""
+        message = f"canvas has {pinned - response_prefix} positions{behind}, max_new_tokens is {config.max_new_tokens}"
         raise OptionError(message, option="canvas")
     return config

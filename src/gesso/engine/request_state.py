@@ -204,7 +204,7 @@ class RequestState:
             probe_logprobs=probe.logprobs if probe else (),
             reasoning_tokens=output.parser.reasoning_tokens,
             verify_rounds=self.verifier.reported_rounds,
-            disputed_tokens=self.verifier.rejected_tokens,
+            rejected_tokens=self.verifier.rejected_tokens,
             guidance_passes=self.guidance_passes,
             stop_string=output.parser.stop_string,
         )
