@@ -33,8 +33,11 @@ def without_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tens
 
 
 def lower_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tensor:
-    """Lowers the logit of the token that each position itself holds by what the prediction knows from there, fp64
-    [R, K]; see `without_own_token`."""
+    """Lowers the logit of the token that each position itself holds by log(1 + K alpha / (1 - alpha)), fp64 [R, K].
+
+    Args:
+        logits_RK, tokens_R, alpha: of `without_own_token`.
+    """
     seen = -math.log1p(logits_RK.shape[1] * alpha / (1 - alpha))
     seen_R1 = torch.full((len(tokens_R), 1), seen, dtype=torch.float64, device=logits_RK.device)
     return logits_RK.double().scatter_add(1, tokens_R[:, None].to(logits_RK.device), seen_R1)
