@@ -17,9 +17,9 @@ from gesso.bench.cells import Cell, Settings
 from gesso.bench.measure import Bench
 from gesso.bench.random_weights import random_engine, read_formats
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
-from gesso.engine.engine import CPU_CHUNK
 from gesso.nn import vocabulary
 from gesso.nn.quant import base
+from gesso.runner.memory import CPU_CHUNK
 
 SLIDING = LayerConfig("sliding_attention", head_dim=128, num_key_value_heads=4)
 FULL = LayerConfig("full_attention", head_dim=256, num_key_value_heads=2)

@@ -98,9 +98,9 @@ def measure(schema: Any, size: int, count: int, repeats: int, clock: Callable[[]
         write_checkpoint(dataclasses.replace(SHAPES["small"], vocab=size), Path(folder))
         model = load_folder(Path(folder), "cpu", "float32")
         tokenizer = make_tokenizer(size)
-        first, new_vocabulary = timed(lambda: compile_constraint(schema_expression(schema), tokenizer, (2,)))
-        _, new_schema = timed(lambda: compile_constraint(schema_expression(OTHER), tokenizer, (2,)))
-        _, known = timed(lambda: compile_constraint(schema_expression(schema), tokenizer, (2,)))
+        first, new_vocabulary = timed(lambda: compile_constraint(schema_expression(schema)[0], tokenizer, (2,)))
+        _, new_schema = timed(lambda: compile_constraint(schema_expression(OTHER)[0], tokenizer, (2,)))
+        _, known = timed(lambda: compile_constraint(schema_expression(schema)[0], tokenizer, (2,)))
         constraint = OutputConstraint(Lattice(first))
         plain: list[float] = []
         held: list[float] = []

@@ -52,7 +52,7 @@ SCALE = 0.3
 
 def compiled(schema: Any, tokenizer: Tokenizer, max_seconds: float = MAX_SECONDS) -> Any:
     """The automaton, compiled anew each time: no two keys are equal."""
-    language = Language(object(), lambda: (schema_expression(schema), ()))
+    language = Language(object(), lambda: schema_expression(schema))
     return submit(language, tokenizer, (2,), limits=Budget(max_seconds=max_seconds)).result()
 
 

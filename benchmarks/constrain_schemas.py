@@ -165,7 +165,7 @@ def timed(schema: Any, tokenizer: Tokenizer | None) -> tuple[ByteAutomaton, floa
     """The automaton over bytes, and the CPU seconds of compiling: to bytes, or for a vocabulary."""
     started = time.process_time()
     with budget.within(budget.Budget()):
-        expression = schema_expression(schema)
+        expression = schema_expression(schema)[0]
         read = time.process_time() - started
         automaton = compile_bytes(expression)
     if tokenizer is None:

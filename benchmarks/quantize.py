@@ -115,7 +115,7 @@ def predictions(model: DiffusionGemma, prompts: list[list[int]], exact: list[Ten
         canvas = torch.randint(model.config.vocab_size, (1, model.config.canvas_length), generator=generator)
         first = model.denoise(canvas, cache)
         known = exact[2 * number] if exact else first
-        found += [first, model.denoise(known.argmax(dim=-1), cache, model.soft_embeddings(known))]
+        found += [first, model.denoise(known.argmax(dim=-1), cache, model.self_conditioning_embeddings(known))]
     return found
 
 

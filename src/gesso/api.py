@@ -8,21 +8,17 @@ from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
+from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.family import (
-    BlockDiffusionModel,
-    family_of,
-    load_family,
-    only_diffusion_gemma,
-    read_defaults,
-)
+from gesso.models.family import family_of, load_family, only_diffusion_gemma, read_defaults
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder, pick_device, read_generation_defaults
+from gesso.models.loading import load_folder
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.options import Integer
 from gesso.options.sizes import size_in_bytes
 from gesso.runner.distributed_runner import DistributedRunner
+from gesso.runner.model_runner import ModelRunner
 from gesso.runner.offload import offload_request
 from gesso.runner.pipeline_runner import PipelineRunner
 from gesso.text.chat_template import ChatTemplate
@@ -83,54 +79,46 @@ def load(
     """
     for name, ranks in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         Integer(minimum=1).check(name, ranks)
+    given = {
+        "adapter": adapter is not None,
+        "cuda_graphs": cuda_graphs,
+        "tensor_parallel": tensor_parallel > 1,
+        "pipeline_parallel": pipeline_parallel > 1,
+        "device_memory": device_memory is not None,
+    }
     folder = resolve(str(path), offline=offline)
-    if (family := family_of(folder)) is not None:
-        given = {
-            "adapter": adapter is not None,
-            "cuda_graphs": cuda_graphs,
-            "tensor_parallel": tensor_parallel > 1,
-            "pipeline_parallel": pipeline_parallel > 1,
-            "device_memory": device_memory is not None,
-        }
-        for name, wanted in given.items():
-            if wanted:
-                only_diffusion_gemma(None, name, name)
-        return _engine_of(folder, load_family(folder, family, device, dtype), str(path))
+    family = family_of(folder)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
-    spread = {"tensor_parallel": tensor_parallel, "pipeline_parallel": pipeline_parallel}
-    if (chosen := next((name for name, ranks in spread.items() if ranks > 1), None)) is not None:
-        others = {
-            "cuda_graphs": cuda_graphs,
-            "device_memory": device_memory is not None,
-            "pipeline_parallel": chosen == "tensor_parallel" and pipeline_parallel > 1,
-        }
-        for name, wanted in others.items():
-            if wanted:
-                raise OptionError(f"{name} and {chosen} do not go together", option=name)
-        vision = _load_tower(folder, device, dtype)
-        merged = None if adapter is None else Path(adapter)
-        start = DistributedRunner.start if chosen == "tensor_parallel" else PipelineRunner.start
-        runner = start(folder, dtype, device, spread[chosen], vision, merged)
-        defaults = read_generation_defaults(folder, runner.config)
-        return Engine(runner, tokenizer, template, defaults, name=str(path))
+    merged = None if adapter is None else Path(adapter)
+    runner: ModelRunner
+    if family is not None:
+        for name in (name for name, wanted in given.items() if wanted):
+            only_diffusion_gemma(None, name, name)
+        runner = ModelRunner(load_family(folder, family, device, dtype))
+    elif given["tensor_parallel"] or given["pipeline_parallel"]:
+        kind = DistributedRunner if given["tensor_parallel"] else PipelineRunner
+        for name in ("cuda_graphs", "device_memory", "pipeline_parallel"):
+            if given[name] and name != kind.option:
+                raise OptionError(f"{name} and {kind.option} do not go together", option=name)
+        ranks = max(tensor_parallel, pipeline_parallel)
+        runner = kind.start(folder, dtype, device, ranks, _load_tower(folder, device, dtype), merged)
+    else:
+        needs_all = [name for name in ("adapter", "cuda_graphs") if given[name]]
+        offload = offload_request(pick_device(device), _bytes_of(device_memory), TABLE_BYTES, needs_all, tell)
+        model = load_folder(folder, device, dtype, offload=offload)
+        # A delta for each of encoder and decoder cannot be merged into the weights that they share.
+        if merged is not None and not load_adapter(model, merged).separate:
+            merge(model)
+        runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=_load_tower(folder, device, dtype))
+    return Engine(runner, tokenizer, template, read_defaults(folder, runner.config), name=str(path))
+
+
+def _bytes_of(device_memory: int | str | None) -> int | None:
     limit = size_in_bytes(device_memory, "device_memory") if isinstance(device_memory, str) else device_memory
     if limit is not None and limit < 1:
         raise OptionError(f"device_memory must be at least 1 byte, got {limit}", option="device_memory")
-    given = {"adapter": adapter is not None, "cuda_graphs": cuda_graphs}
-    needs_all = [name for name, wanted in given.items() if wanted]
-    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell or _say_nothing)
-    model = load_folder(folder, device, dtype, offload=offload)
-    # A delta for each of encoder and decoder cannot be merged into the weights that they share.
-    if adapter is not None and not load_adapter(model, Path(adapter)).separate:
-        merge(model)
-    defaults = read_generation_defaults(folder, model.config)
-    vision = _load_tower(folder, device, dtype)
-    return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)
-
-
-def _say_nothing(line: str) -> None:
-    pass
+    return limit
 
 
 def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:
@@ -138,9 +126,3 @@ def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:
     # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
     deferred = pick_device(device).type == "cpu"
     return load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
-
-
-def _engine_of(folder: Path, model: BlockDiffusionModel, name: str) -> Engine:
-    """Makes the engine of a model that was loaded whole and reads text only."""
-    tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
-    return Engine(model, tokenizer, ChatTemplate.from_folder(folder), read_defaults(folder, model.config), name=name)

@@ -10,11 +10,12 @@ from gesso.bench.account import LiveBytes, account, account_report
 from gesso.bench.cells import Cell, Settings
 from gesso.bench.measure import prompt_tokens
 from gesso.bench.random_weights import random_engine, read_formats
-from gesso.engine.engine import CPU_CHUNK, Request
+from gesso.engine.engine import Request
 from gesso.models.cache import cache_bytes
 from gesso.nn import vocabulary
 from gesso.nn.quant import base
 from gesso.nn.quant import vocabulary as quantized_vocabulary
+from gesso.runner.memory import CPU_CHUNK
 
 SHAPE = Shape(
     layers="ssfssf",

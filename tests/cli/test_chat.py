@@ -96,7 +96,7 @@ def test_a_model_without_eyes_says_so_when_an_image_is_attached(gesso: Gesso, pa
     (tmp_path / "a b.png").write_bytes(png())
     outcome = gesso("chat", stdin=f"/image {tmp_path / 'a b.png'}\n/image\none\n")
     first, second = outcome.err.splitlines()
-    assert first.startswith("gesso: this model has no eyes")
+    assert first.startswith("gesso: this model reads text only")
     assert second == "gesso: /image needs the name of a file: /image FILE"
     assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
 
@@ -153,7 +153,7 @@ def test_settings_reach_the_engine(gesso: Gesso, partner: Engine, monkeypatch: p
     monkeypatch.setattr(partner, "stream", stream, raising=False)
     gesso("chat", "--seed", 3, "--entropy-bound", 0.5, "--stop", "x", "--thinking", stdin="one\n")
     assert (seen["seed"], seen["entropy_bound"], seen["stop"], seen["thinking"]) == (3, 0.5, ("x",), True)
-    assert seen["drafts"] is False
+    assert seen["frames"] is False
 
 
 def test_a_cancelled_turn_is_marked_and_forgotten(

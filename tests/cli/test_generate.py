@@ -78,11 +78,11 @@ def test_every_sampler_setting_reaches_the_engine(gesso: Gesso, monkeypatch: pyt
         value: value for value in settings.values()
     }
     assert (seen["stop"], seen["ignore_eos"], seen["start_canvas"]) == (("a", "b c"), True, (1, 2, 3))
-    assert (seen["thinking"], seen.get("raw"), seen["drafts"]) == (True, None, False)
+    assert (seen["thinking"], seen.get("raw"), seen["frames"]) == (True, None, False)
     assert seen["prompt"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]
     seen.clear()
     gesso("generate", "--raw", "hi")
-    assert seen == {"prompt": "hi", "raw": True, "drafts": False}, "what is not given is left to the checkpoint"
+    assert seen == {"prompt": "hi", "raw": True, "frames": False}, "what is not given is left to the checkpoint"
 
 
 def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +222,9 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
     (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
     (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),
-    (["generate", "what is <|image|>", "--raw"], "this model has no eyes"),
+    (["generate", "what is <|image|>", "--raw"], "this model reads text only"),
     (["generate", "what is it", "--image", "none.png"], "name one that sees, such as --model sight"),
-    (["generate", "what is it", "--image", "none.png", "--model", "mini"], "this model has no eyes"),
+    (["generate", "what is it", "--image", "none.png", "--model", "mini"], "this model reads text only"),
     (["generate", "what is it", "--image-budget", "100"], "image_budget must be one of 70, 140, 280, 560, 1120"),
     (["generate", "what is it", "--image-budget", "x"], "Invalid value for '--image-budget'"),
     (["generate", "what is it", "--video-fps", "0"], "video_fps must be"),

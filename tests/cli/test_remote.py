@@ -58,14 +58,14 @@ def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
     assert model.is_gesso
     assert model.special == fake.engine.tokenizer.special_ids
     options = {"max_new_tokens": 9, "entropy_bound": 0.2}
-    events = list(model.stream([{"role": "user", "content": "hi"}], drafts=True, thinking=True, **options))
+    events = list(model.stream([{"role": "user", "content": "hi"}], frames=True, thinking=True, **options))
     assert [type(event) for event in events] == [DenoisingFrame, BlockCommitted, Finished]
     assert isinstance(events[0], DenoisingFrame)
     assert (events[0].tokens, events[0].accepted) == (frame().tokens, frame().accepted)
     assert isinstance(events[2], Finished)
     assert (events[2].result.text, events[2].result.finish_reason) == ("fig", "stop")
     [request] = fake.requests
-    assert request.drafts
+    assert request.frames
     assert {"thinking": True, "max_new_tokens": 9, "entropy_bound": 0.2}.items() <= request.options.items()
 
 
@@ -224,6 +224,6 @@ def test_images_go_to_a_server_as_data_urls(gesso: Gesso, seeing_folder: Path, t
         assert (outcome.code, outcome.out.count("\n") >= 3) == (0, True)
         assert "goes with your next message" in outcome.err
         stats = service.stats()
-        assert (stats.images, stats.images_encoded) == (2, 1)
-        assert stats.prompt_tokens > 2 * 66
+        assert (stats.counters.images, stats.images_encoded) == (2, 1)
+        assert stats.counters.prompt_tokens > 2 * 66
     service.close()

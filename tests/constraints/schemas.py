@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from gesso.constraints.expression import Expression
+from gesso.constraints.json_schema import schema_expression
+from gesso.constraints.json_text import JsonForm
+
 _POINT = {
     "type": "object",
     "properties": {"x": {"type": "number"}, "y": {"type": "number"}},
@@ -166,3 +170,8 @@ SCHEMAS: dict[str, Any] = {
     ),
     "deep": _object(["a"], a=_object(["b"], b=_object(["c"], c={"type": "array", "items": _object(["d"], d={})}))),
 }
+
+
+def expression_of(schema: Any, form: JsonForm | None = None) -> Expression:
+    """Returns the texts of a schema."""
+    return schema_expression(schema, form)[0]

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constraints.conftest import cases
+from constraints.schemas import expression_of
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.counters import Counters
 from gesso.constraints.expression import Expression
 from gesso.constraints.inference import Lattice
-from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
@@ -49,7 +49,7 @@ TREE = VocabularyTree.build(TEXTS)
 
 
 def expressions() -> list[Expression]:
-    return [*map(parse, PATTERNS), *map(schema_expression, SCHEMAS)]
+    return [*map(parse, PATTERNS), *map(expression_of, SCHEMAS)]
 
 
 @pytest.fixture(scope="module", params=range(len(PATTERNS) + len(SCHEMAS)))
@@ -155,7 +155,7 @@ def test_a_counter_may_be_in_the_way_of_the_shortest_end() -> None:
     # The last ends a string in one token behind a backslash, where three more characters may stand.
     texts = [None, b'"', b"a", b"\\", b"n", b'"aa"']
     tree = VocabularyTree.build(texts)
-    counted = compile_bytes(schema_expression({"type": "string", "maxLength": 200}))
+    counted = compile_bytes(expression_of({"type": "string", "maxLength": 200}))
     one, other = token_automaton(counted, tree, [0]), token_automaton(counted.spelled(), tree, [0])
     assert one.families is not None
     quote, letter, backslash = (texts.index(text) for text in (b'"', b"a", b"\\"))
@@ -170,14 +170,14 @@ def test_a_counter_may_be_in_the_way_of_the_shortest_end() -> None:
 @pytest.mark.parametrize("most", [10**6, 2**31 - 1, 2**32, 10**18])
 def test_a_large_count_costs_no_more_than_a_small_one(most: int) -> None:
     schema = {"type": "array", "items": {"type": "integer"}, "maxItems": most}
-    automaton = token_automaton(compile_bytes(schema_expression(schema)), TREE, [0])
+    automaton = token_automaton(compile_bytes(expression_of(schema)), TREE, [0])
     lattice, began = Lattice(automaton), time.thread_time()
     for text in ("[1,1]", "[" + "1," * 30):
         scores = scores_of(text, 40, torch.Generator().manual_seed(0))
         found = lattice.posterior(lattice.emissions(scores), automaton.start, 90)
         assert automaton.advance(automaton.start, found.canvas_C.tolist()) >= 0
     assert time.thread_time() - began < 1
-    small = token_automaton(compile_bytes(schema_expression(schema | {"maxItems": 10_000})), TREE, [0])
+    small = token_automaton(compile_bytes(expression_of(schema | {"maxItems": 10_000})), TREE, [0])
     exact = Lattice(small)
     true = exact.posterior(exact.emissions(scores), small.start, 90)
     assert found.canvas_C.tolist() == true.canvas_C.tolist()
@@ -186,11 +186,11 @@ def test_a_large_count_costs_no_more_than_a_small_one(most: int) -> None:
 
 def test_counts_that_no_answer_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError, match=r"no answer is as long as 9223372036854775807 repetitions ask for"):
-        compile_bytes(schema_expression({"type": "string", "minLength": 2**63 - 1}))
+        compile_bytes(expression_of({"type": "string", "minLength": 2**63 - 1}))
     monkeypatch.setattr("gesso.constraints.bytes_automaton.MOST_COUNTS", 2**29)
     schema = {"type": "array", "items": {"type": "string", "maxLength": 2**31}}
     with pytest.raises(OptionError, match=r"too large"):
-        token_automaton(compile_bytes(schema_expression(schema)), TREE, [0])
+        token_automaton(compile_bytes(expression_of(schema)), TREE, [0])
 
 
 _made: dict[int, tuple[TokenAutomaton, TokenAutomaton]] = {}
@@ -207,9 +207,9 @@ def _automata(place: int) -> tuple[TokenAutomaton, TokenAutomaton]:
     "expression",
     [
         parse("[a-z]{0,4000}"), parse("(a{100}){199}"), parse("[ab]{10000}"), parse("([ab]{5,90},){0,5000}"),
-        schema_expression({"type": "string", "maxLength": 10_000}),
-        schema_expression({"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 50}),
-        schema_expression({"type": "string", "maxLength": 2000, "pattern": "^[a-z]+(-[a-z]+)*$"}),
+        expression_of({"type": "string", "maxLength": 10_000}),
+        expression_of({"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 50}),
+        expression_of({"type": "string", "maxLength": 2000, "pattern": "^[a-z]+(-[a-z]+)*$"}),
     ],
     ids=str,
 )  # fmt: skip
@@ -258,7 +258,7 @@ def scores_of(text: str, width: int, generator: torch.Generator) -> torch.Tensor
 @pytest.mark.parametrize(("length", "live"), [(5, 0), (68, 1), (90, 1)])
 def test_a_counter_takes_part_where_it_may_be_met(length: int, live: int) -> None:
     """It is left out as long as that changes nothing, and the results are those of what is spelled out."""
-    counted = compile_bytes(schema_expression(BOUNDED))
+    counted = compile_bytes(expression_of(BOUNDED))
     automaton, spelled = token_automaton(counted, TREE, [0]), token_automaton(counted.spelled(), TREE, [0])
     text = f'{{"a": "{"ab" * (length // 2)}", "b": "{"c" * 60}"}}'
     scores = scores_of(text, len(text) + 4, torch.Generator().manual_seed(length))

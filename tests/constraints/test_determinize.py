@@ -6,12 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from constraints.schemas import expression_of
 from gesso.constraints import determinize, minimize, pairings
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import Difference, Expression, Intersection, Text, Union
-from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse, parse_search
 from gesso.constraints.tries import spelled_out, trie
 from gesso.errors import OptionError
@@ -74,7 +74,7 @@ def test_many_sets_of_few_states(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_schemas(schema: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_same(schema_expression(schema), monkeypatch)
+    assert_same(expression_of(schema), monkeypatch)
 
 
 @needs_kernels

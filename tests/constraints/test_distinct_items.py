@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from constraints.schemas import expression_of
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.json_keywords import same
-from gesso.constraints.json_schema import schema_expression
 
 STRING: dict[str, Any] = {"type": "string"}
 NAMED = {"type": "object", "properties": {"k": {"type": ["string", "number"]}, "v": {"type": "number"}}}
@@ -35,7 +35,7 @@ ITEMS: dict[str, tuple[Any, list[str]]] = {
 
 
 def automaton(items: Any, **more: Any) -> ByteAutomaton:
-    return compile_bytes(schema_expression({"type": "array", "items": items, "uniqueItems": True, **more}))
+    return compile_bytes(expression_of({"type": "array", "items": items, "uniqueItems": True, **more}))
 
 
 def differ(values: list[Any]) -> bool:
@@ -74,5 +74,5 @@ def test_as_many_items_as_are_asked_for() -> None:
 def test_an_item_of_an_older_draft_that_is_an_integer_has_no_point() -> None:
     four = {"$schema": "http://json-schema.org/draft-04/schema#"}
     listed = {**four, "type": "array", "items": {"type": "integer", "enum": [1, 2]}, "uniqueItems": True}
-    made = compile_bytes(schema_expression(listed))
+    made = compile_bytes(expression_of(listed))
     assert [made.matches(text) for text in ("[1]", "[2, 1]", "[1.0]", "[1, 2.0]")] == [True, True, False, False]

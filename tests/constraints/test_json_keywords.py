@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from constraints.schemas import expression_of
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.json_keywords import all_hashed, hashed, merge, plain, same, says_more, type_of
-from gesso.constraints.json_schema import schema_expression
 from gesso.errors import OptionError
 from gesso.options.frozen import freeze
 
@@ -23,14 +23,14 @@ from gesso.options.frozen import freeze
 )
 def test_frozen_values_have_the_types_of_others(schema: Any, taken: list[str], refused: list[str]) -> None:
     for given in (schema, freeze(schema)):
-        automaton = compile_bytes(schema_expression(given))
+        automaton = compile_bytes(expression_of(given))
         assert all(automaton.matches(text) for text in taken)
         assert not any(automaton.matches(text) for text in refused)
 
 
 def test_a_frozen_value_of_another_type_is_no_value() -> None:
     with pytest.raises(OptionError, match="no value is valid"):
-        schema_expression(freeze({"type": "null", "enum": [[1], {}]}))
+        expression_of(freeze({"type": "null", "enum": [[1], {}]}))
 
 
 def test_types_of_values() -> None:
@@ -62,7 +62,7 @@ def test_what_is_equal_is_equal_as_a_key() -> None:
     ],
 )
 def test_what_python_calls_equal_is_told_apart(schema: Any, taken: list[str], refused: list[str]) -> None:
-    automaton = compile_bytes(schema_expression(schema))
+    automaton = compile_bytes(expression_of(schema))
     assert all(map(automaton.matches, taken))
     assert not any(map(automaton.matches, refused))
 
@@ -82,4 +82,4 @@ def test_long_lists_are_compared_at_once() -> None:
             {"allOf": [{"enum": numbers}, {"enum": numbers[-1:] + [-1 - n for n in numbers]}]},
             {"enum": numbers, "not": {"enum": numbers[:-1]}},
         ):
-            assert compile_bytes(schema_expression(schema)).matches("19999")
+            assert compile_bytes(expression_of(schema)).matches("19999")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constraints.conftest import cases
-from constraints.schemas import INTEGER, SCHEMAS, STRING
+from constraints.schemas import INTEGER, SCHEMAS, STRING, expression_of
 from constraints.test_compile import MINI_ENDS, drawn, text_of
 from gesso.constraints import bytes_automaton
 from gesso.constraints.byte_table import ByteAutomaton
@@ -33,7 +33,7 @@ from gesso.text.tokenizer import Tokenizer
 
 
 def compiled(schema: Any, form: JsonForm | None = None) -> ByteAutomaton:
-    return compile_bytes(schema_expression(schema, form))
+    return compile_bytes(expression_of(schema, form))
 
 
 FORMAT_CHECKER = copy.deepcopy(jsonschema.Draft202012Validator.FORMAT_CHECKER)
@@ -55,7 +55,7 @@ def test_there_are_schemas_enough() -> None:
 def test_what_is_chosen_validates(name: str, mini: Tokenizer) -> None:
     schema = SCHEMAS[name]
     jsonschema.Draft202012Validator.check_schema(schema)
-    automaton = compile_constraint(schema_expression(schema), mini, MINI_ENDS)
+    automaton = compile_constraint(expression_of(schema), mini, MINI_ENDS)
     generator = random.Random(name)
     seen = set()
     for seed in range(cases(3, 20)):
@@ -74,7 +74,7 @@ def test_what_is_chosen_validates(name: str, mini: Tokenizer) -> None:
 @pytest.mark.parametrize("name", ["item", "tree", "one of tags", "escapes", "mixed enum", "map"])
 def test_with_other_tokenizers(name: str, fallback: Tokenizer, byte_level: Tokenizer) -> None:
     for tokenizer, ends in ((fallback, (2,)), (byte_level, (byte_level.special["<end>"],))):
-        automaton = compile_constraint(schema_expression(SCHEMAS[name]), tokenizer, ends)
+        automaton = compile_constraint(expression_of(SCHEMAS[name]), tokenizer, ends)
         for seed in range(4):
             tokens = drawn(automaton, automaton.shortest + 10 * seed, 0, seed)
             check(SCHEMAS[name], text_of(tokenizer, tokens, ends))
@@ -216,7 +216,7 @@ SNOWFLAKE, ODD = 1234567890123456789, 2**53 + 1
     ],
 )
 def test_a_number_is_never_read_as_another(schema: Any, valid: list[str], invalid: list[str]) -> None:
-    automaton = compile_bytes(schema_expression(schema))
+    automaton = compile_bytes(expression_of(schema))
     judge = jsonschema.Draft202012Validator(schema)
     assert [automaton.matches(text) for text in valid] == [True] * len(valid)
     assert [automaton.matches(text) for text in invalid] == [False] * len(invalid)
@@ -252,7 +252,7 @@ def test_any_number_that_is_taken_is_valid_as_it_is_read(
     schema = {"type": kind, **bounds, **({} if other is None else {"not": {"const": other}})}
     judge, taken = jsonschema.Draft202012Validator(schema), NEVER
     with suppress(OptionError):  # nothing is valid
-        taken = schema_expression(schema)
+        taken = expression_of(schema)
     automaton = compile_bytes(taken)
     for text in texts:
         valid = judge.is_valid(json.loads(text))
@@ -265,7 +265,7 @@ def test_any_number_that_is_taken_is_valid_as_it_is_read(
 def test_formats_hold(mini: Tokenizer) -> None:
     for name in FORMATS:
         schema = {"type": "string", "format": name}
-        automaton = compile_constraint(schema_expression(schema), mini, MINI_ENDS)
+        automaton = compile_constraint(expression_of(schema), mini, MINI_ENDS)
         for seed in range(cases(4, 50)):
             check(schema, text_of(mini, drawn(automaton, automaton.shortest + seed, 0, seed), MINI_ENDS))
 
@@ -283,9 +283,9 @@ def _forked(steps: int) -> dict[str, Any]:
 
 
 def test_what_dynamic_references_mean_may_depend_on_a_few_ways_only() -> None:
-    schema_expression(_forked(3))
+    expression_of(_forked(3))
     with pytest.raises(OptionError, match="something else on more than 200 ways"):
-        schema_expression(_forked(8))
+        expression_of(_forked(8))
 
 
 def test_a_branch_beyond_the_limits_holds_all_the_same() -> None:
@@ -293,7 +293,7 @@ def test_a_branch_beyond_the_limits_holds_all_the_same() -> None:
     node = {"type": "object", "properties": {"a": {"oneOf": [{"type": "object"}, {"$ref": "#/$defs/m"}]}},
             "required": ["a"], "additionalProperties": False}  # fmt: skip
     schema = {"$ref": "#/$defs/m", "$defs": {"m": node}}
-    automaton = compile_bytes(schema_expression(schema))
+    automaton = compile_bytes(expression_of(schema))
     assert automaton.matches('{"a": {}}')
     value: dict[str, Any] = {}
     for _ in range(7):
@@ -306,12 +306,12 @@ def test_schemas_that_cannot_be_told_apart_are_refused() -> None:
     part = {"$id": "x", "$ref": "#/$defs/n"}
     twice = {"properties": {"p": {**part, "$defs": {"n": INTEGER}}, "q": {**part, "$defs": {"n": STRING}}}}
     with pytest.raises(OptionError, match="several schemas have the name 'x'"):
-        schema_expression(twice)
+        expression_of(twice)
     shared = {"$ref": "#/$defs/n"}
     here = {"p": {"$id": "http://e.x/p", "allOf": [shared], "$defs": {"n": INTEGER}},
             "q": {"$id": "http://e.x/q", "allOf": [shared], "$defs": {"n": STRING}}}  # fmt: skip
     with pytest.raises(OptionError, match="the same object stands at"):
-        schema_expression({"properties": here})
+        expression_of({"properties": here})
 
 
 @pytest.mark.parametrize("schema", [
@@ -320,7 +320,7 @@ def test_schemas_that_cannot_be_told_apart_are_refused() -> None:
 ])  # fmt: skip
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
     with pytest.raises(OptionError):
-        schema_expression(schema)
+        expression_of(schema)
 
 
 REFUSED = [
@@ -373,7 +373,7 @@ REFUSED = [
 @pytest.mark.parametrize(("schema", "what"), REFUSED, ids=[str(place) for place in range(len(REFUSED))])
 def test_what_is_not_supported_is_refused_by_its_pointer(schema: Any, what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        schema_expression(schema)
+        expression_of(schema)
 
 
 def test_values_are_equal_as_json_has_it() -> None:
@@ -428,7 +428,7 @@ def test_a_point_is_no_end_of_a_line(character: str) -> None:
 @pytest.mark.parametrize("pattern", ["[]a]", "\\a", "\\x{41}", "\\A..\\z", "{2}", "(?P<n>a)", "a]", "\\U00000041"])
 def test_patterns_that_no_engine_of_ecmascript_takes_are_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match="#/pattern"):
-        schema_expression({"type": "string", "pattern": pattern})
+        expression_of({"type": "string", "pattern": pattern})
 
 
 @pytest.mark.parametrize("levels", [40, 101, 190, 199, 200, 400, 5000])
@@ -446,8 +446,7 @@ def test_what_is_nested_too_deeply_is_refused_by_name(levels: int, way: str) -> 
 
 def test_what_is_not_known_is_an_annotation_unless_it_is_read_strictly() -> None:
     schema = {"type": "object", "x-order": 3, "properties": {"a/b": {"type": "string", "format": "int32", "self": {}}}}
-    ignored: list[str] = []
-    schema_expression(schema, ignored=ignored)
+    _, ignored = schema_expression(schema)
     assert sorted(ignored) == ["#/properties/a~1b/format", "#/properties/a~1b/self", "#/x-order"]
     with pytest.raises(OptionError, match="#/x-order: this keyword is not known"):
         schema_expression(schema, strict=True)
@@ -587,7 +586,7 @@ def test_older_and_newer_words_for_what_depends_hold_both() -> None:
 def test_resources_of_one_name_that_differ_in_a_value_alone_are_refused() -> None:
     named = {str(value): {"$id": "x", "const": value} for value in (1, True)}
     with pytest.raises(OptionError, match="several schemas have the name 'x'"):
-        schema_expression({"$defs": named, "items": {"$ref": "x"}})
+        expression_of({"$defs": named, "items": {"$ref": "x"}})
 
 
 def test_what_is_left_open_goes_deepest_outside() -> None:

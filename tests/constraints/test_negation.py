@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 from constraints.conftest import cases
+from constraints.schemas import expression_of
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_schema import schema_expression
 from gesso.errors import OptionError
 
 VALUES: list[Any] = [
@@ -72,7 +72,7 @@ def test_what_is_taken_is_valid(part: int) -> None:
         validator = jsonschema.Draft202012Validator(schema)
         try:
             with within(Budget(max_seconds=1.0)):
-                automaton = compile_bytes(schema_expression(schema))
+                automaton = compile_bytes(expression_of(schema))
         except OptionError:
             continue
         held += 1
@@ -136,7 +136,7 @@ def test_what_is_taken_is_valid(part: int) -> None:
     ],
 )  # fmt: skip
 def test_what_holds_exactly(schema: Any, inside: list[str], outside: list[str]) -> None:
-    automaton = compile_bytes(schema_expression(schema))
+    automaton = compile_bytes(expression_of(schema))
     for text in inside:
         assert automaton.matches(text), text
     for text in outside:
@@ -166,7 +166,7 @@ TWICE = [
 def test_of_a_key_that_comes_twice_the_last_value_counts(schema: Any, inside: list[str]) -> None:
     schema = {"type": "object", **schema}
     validator = jsonschema.Draft202012Validator(schema)
-    automaton = compile_bytes(schema_expression(schema))
+    automaton = compile_bytes(expression_of(schema))
     for text in inside:
         assert validator.is_valid(json.loads(text)), text
         assert automaton.matches(text), text

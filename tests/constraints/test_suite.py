@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from constraints.schemas import expression_of
 from constraints.suite import SUITE
 from constraints.test_json_schema import FORMAT_CHECKER
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_schema import schema_expression
 from gesso.errors import OptionError
 
 PAGE = Path(__file__).parents[2] / "docs" / "control.md"
@@ -45,7 +45,7 @@ def coverage() -> dict[str, Coverage]:
             assert all(is_valid(schema, value) for value in valid), schema
             assert not any(is_valid(schema, value) for value in invalid), schema
             try:
-                automaton = compile_bytes(schema_expression(schema))
+                automaton = compile_bytes(expression_of(schema))
             except OptionError:
                 here.refused += 1
                 continue
@@ -107,7 +107,7 @@ TELLING: dict[str, tuple[Any, Any]] = {
 
 def holds(schema: dict[str, Any], value: Any) -> bool:
     try:
-        return not compile_bytes(schema_expression(schema)).matches(json.dumps(value))
+        return not compile_bytes(expression_of(schema)).matches(json.dumps(value))
     except OptionError:
         return False
 

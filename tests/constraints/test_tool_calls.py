@@ -12,6 +12,7 @@ from constraints.schemas import SCHEMAS
 from constraints.test_compile import MINI_ENDS, drawn
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
+from gesso.constraints.expression import Expression
 from gesso.constraints.placeholders import mark
 from gesso.constraints.tool_calls import SPECIAL, tool_calls
 from gesso.errors import OptionError
@@ -32,6 +33,10 @@ CITY: dict[str, Any] = {
 }
 
 
+def calls_of(functions: dict[str, Any], **given: Any) -> Expression:
+    return tool_calls(functions, **given)[0]
+
+
 def write(mini: Tokenizer, expression: Any, extra: int, seed: int) -> tuple[str, list[ToolCall]]:
     """One output drawn at random: the text before the calls, and the calls."""
     automaton = compile_constraint(expression, mini, MINI_ENDS, special=SPECIAL)
@@ -46,7 +51,7 @@ def write(mini: Tokenizer, expression: Any, extra: int, seed: int) -> tuple[str,
 def test_arguments_validate(name: str, mini: Tokenizer) -> None:
     schema = SCHEMAS[name]
     for seed in range(cases(3, 20)):
-        before, calls = write(mini, tool_calls({"act": schema}), 9 * seed, seed)
+        before, calls = write(mini, calls_of({"act": schema}), 9 * seed, seed)
         assert before == ""
         assert calls
         for call in calls:
@@ -57,7 +62,7 @@ def test_arguments_validate(name: str, mini: Tokenizer) -> None:
 def test_strings_bare_keys_and_literals(mini: Tokenizer) -> None:
     seen = set()
     for seed in range(cases(40, 400)):
-        _, calls = write(mini, tool_calls({"weather": CITY}, calls=(1, 2)), 30, seed)
+        _, calls = write(mini, calls_of({"weather": CITY}, calls=(1, 2)), 30, seed)
         assert 1 <= len(calls) <= 2
         for call in calls:
             jsonschema.validate(json.loads(call.arguments), CITY)
@@ -66,14 +71,14 @@ def test_strings_bare_keys_and_literals(mini: Tokenizer) -> None:
 
 
 def test_text_may_come_first_and_calls_may_be_left_out(mini: Tokenizer) -> None:
-    expression = tool_calls({"a": None, "b": {}}, calls=(0, None), text_first=True)
+    expression = calls_of({"a": None, "b": {}}, calls=(0, None), text_first=True)
     found = [write(mini, expression, 12, seed) for seed in range(40)]
     assert any(before for before, _ in found)
     assert {call.arguments for _, calls in found for call in calls} <= {"{}"}
 
 
 def test_what_the_language_holds() -> None:
-    texts = compile_bytes(tool_calls({"f": {"properties": {"x": {"type": "string"}, "y z": {"const": None}}}}))
+    texts = compile_bytes(calls_of({"f": {"properties": {"x": {"type": "string"}, "y z": {"const": None}}}}))
     begin, end, quote = (mark(number) for number in range(3))
     for inside in ("f{}", f"f{{x:{quote}a,b}}{quote}}}", f"f{{{quote}y z{quote}:null}}", f"f{{x:{quote}<{quote}}}"):
         assert texts.matches(f"{begin}call:{inside}{end}"), inside
@@ -99,7 +104,7 @@ def test_what_the_language_holds() -> None:
 )
 def test_items_that_differ(items: Any, values: list[str]) -> None:
     schema = {"type": "array", "items": {"type": "object", **items}, "uniqueItems": True, "minItems": 2}
-    texts = compile_bytes(tool_calls({"f": {"properties": {"x": schema}, "required": ["x"]}}))
+    texts = compile_bytes(calls_of({"f": {"properties": {"x": schema}, "required": ["x"]}}))
     begin, end, quote = (mark(number) for number in range(3))
     taken = 0
     for one, other in itertools.product(values, repeat=2):
@@ -113,14 +118,14 @@ def test_items_that_differ(items: Any, values: list[str]) -> None:
 
 def test_an_object_that_must_not_be_is_none_with_a_quoted_key_either() -> None:
     schema = {"type": "object", "not": {"const": {"a": "x"}}}
-    texts = compile_bytes(tool_calls({"f": {"properties": {"o": schema}, "required": ["o"]}}))
+    texts = compile_bytes(calls_of({"f": {"properties": {"o": schema}, "required": ["o"]}}))
     begin, end, quote = (mark(number) for number in range(3))
     made = [f"{begin}call:f{{o:{inside}}}{end}".replace("'", quote) for inside in ("{'a':'x'}", "{a:'x'}", "{'a':'y'}")]
     assert list(map(texts.matches, made)) == [False, False, True]
 
 
 def test_no_key_comes_twice_where_there_is_a_most_either() -> None:
-    texts = compile_bytes(tool_calls({"f": {"maxProperties": 3, "additionalProperties": {"type": "null"}}}))
+    texts = compile_bytes(calls_of({"f": {"maxProperties": 3, "additionalProperties": {"type": "null"}}}))
     begin, end, quote = (mark(number) for number in range(3))
     made = [f"{begin}call:f{{{inside}}}{end}".replace("'", quote) for inside in ("", "'a':null", "'a':null,'a':null")]
     assert list(map(texts.matches, made)) == [True, True, False]
@@ -128,7 +133,7 @@ def test_no_key_comes_twice_where_there_is_a_most_either() -> None:
 
 def test_a_mark_is_no_token_that_spells_its_byte(fallback: Tokenizer) -> None:
     """Byte tokens could write the byte that stands for a special token."""
-    automaton = compile_constraint(tool_calls({"b": None}), _with_calls(fallback), [2], special=SPECIAL)
+    automaton = compile_constraint(calls_of({"b": None}), _with_calls(fallback), [2], special=SPECIAL)
     spelled = [fallback._tokenizer.token_to_id(f"<0x{0xF8 + number:02X}>") for number in range(3)]
     assert all(automaton.class_V[token] < 0 for token in spelled)
 
@@ -153,4 +158,4 @@ def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
 )
 def test_parameters_that_cannot_be_held_to_are_refused(schema: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        tool_calls({"f": schema})
+        calls_of({"f": schema})

@@ -85,6 +85,7 @@ class RecordingRunner:
 
     vision = VisionInput(PatchLayout(4, 3), 256, 2.0)
     images_encoded = adapter_loads = 0
+    prefill_chunk = 128
 
     @property
     def max_model_len(self) -> int:

@@ -112,9 +112,9 @@ def test_results_do_not_depend_on_neighbours(mini: Engine, start: Start) -> None
             service.submit(request, listeners[i])
         assert [told(listeners[i].result) for i in range(len(requests))] == solo
     stats = service.stats()
-    assert stats.cached_tokens > 0
+    assert stats.counters.cached_tokens > 0
     assert stats.requests == {"stop": stats.requests["stop"], "length": 2 * len(requests) - stats.requests["stop"]}
-    assert stats.canvas_steps > 2 * stats.steps, "canvases shared passes"
+    assert stats.counters.canvas_steps > 2 * stats.counters.steps, "canvases shared passes"
 
 
 def test_a_conversation_goes_on_from_what_was_read(mini: Engine, start: Start) -> None:
@@ -135,7 +135,7 @@ def test_events_come_in_order_and_frames_only_where_asked(tiny: Engine, start: S
     plain, framed = Listener(), Listener()
     options = {"seed": 3, "max_new_tokens": 20, "ignore_eos": True}
     service.submit(Request("hi", options), plain)
-    service.submit(Request("hi", options, drafts=True), framed)
+    service.submit(Request("hi", options, frames=True), framed)
     assert told(plain.result) == told(framed.result)
     assert [type(event) for event in plain.events] == [BlockCommitted] * 3 + [Finished]
     frames = [event for event in framed.events if isinstance(event, DenoisingFrame)]
@@ -184,7 +184,7 @@ def test_cancelling_takes_effect_between_two_passes(tiny: Engine, start: Start) 
     service = start(tiny)
     listener = Listener()
     ticket = service.submit(
-        Request("hi", {"max_new_tokens": 2000, "ignore_eos": True, "seed": 1}, drafts=True), listener
+        Request("hi", {"max_new_tokens": 2000, "ignore_eos": True, "seed": 1}, frames=True), listener
     )
     until(lambda: len(listener.events) > 3)
     ticket.cancel()
@@ -280,7 +280,7 @@ def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine,
     assert [told(end.result) for end in (first, last) if isinstance(end, Finished)] == [
         told(tiny.generate_batch([good])[0])
     ] * 2
-    assert service.stats().crashed_passes == 0
+    assert service.stats().counters.crashed_passes == 0
 
 
 def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -> None:
@@ -289,7 +289,7 @@ def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -
     def listener(event: Event) -> None:
         raise RuntimeError("gone")
 
-    service.submit(Request("hi", {"max_new_tokens": 500, "ignore_eos": True}, drafts=True), listener)
+    service.submit(Request("hi", {"max_new_tokens": 500, "ignore_eos": True}, frames=True), listener)
     until(lambda: service.stats().requests.get("cancelled") == 1)
 
 

@@ -256,8 +256,8 @@ def test_what_is_committed_is_the_whole_canvas_and_the_cache_is_let_go() -> None
 def test_an_unknown_option_is_refused_by_name(tiny: Engine) -> None:
     with pytest.raises(OptionError, match=r"unknown option 'warmth'; known: .*entropy_bound"):
         tiny.generate("hi", warmth=1.0)
-    with pytest.raises(OptionError, match="unknown option 'drafts'"):
-        tiny.generate("hi", drafts=True)
+    with pytest.raises(OptionError, match="unknown option 'frames'"):
+        tiny.generate("hi", frames=True)
     with pytest.raises(OptionError, match="unknown option 'min_p'"):
         tiny.stream("hi", min_p=1)
 

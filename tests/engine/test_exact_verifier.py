@@ -20,7 +20,7 @@ def test_the_answer_is_the_causal_pass_s_own(tiny: Engine, steps: int) -> None:
     for seed in range(3):
         exact = tiny.generate("hi", seed=seed, verify="exact", max_denoising_steps=steps, **LONG)
         assert exact.token_ids == greedy.token_ids
-        assert exact.disputed_tokens == sum(exact.verify_rounds) > 0
+        assert exact.rejected_tokens == sum(exact.verify_rounds) > 0
 
 
 def test_it_ends_where_the_causal_pass_does(tiny: Engine) -> None:
@@ -35,7 +35,7 @@ def test_a_token_that_is_wrong_is_corrected_whatever_the_denoiser_insists_on() -
     engine, _ = slipping(1, " grape", stubborn=True)
     assert engine.generate("hi", seed=1, verify=3).text != WORDS
     exact = engine.generate("hi", seed=1, verify="exact")
-    assert (exact.text, exact.verify_rounds, exact.disputed_tokens) == (WORDS, (1,), 1)
+    assert (exact.text, exact.verify_rounds, exact.rejected_tokens) == (WORDS, (1,), 1)
 
 
 def test_an_end_that_comes_too_early_is_corrected() -> None:

@@ -74,7 +74,7 @@ def test_every_sampler_that_fits_fills_every_mask(engine: Engine, sampler: str) 
 def test_what_is_decoded_stays(engine: Engine, sampler: str) -> None:
     mask, before = engine.config.mask_token_id, ()
     settings: dict[str, Any] = {"sampler": sampler, "max_denoising_steps": 6, **WHOLE}
-    for event in engine.stream(prompt(engine, 8), max_new_tokens=8, drafts=True, **settings):
+    for event in engine.stream(prompt(engine, 8), max_new_tokens=8, frames=True, **settings):
         if not hasattr(event, "canvas_tokens"):
             continue
         if event.step > 1:
@@ -93,7 +93,7 @@ def test_remdm_takes_back_and_pins_stay(engine: Engine) -> None:
     for seed in range(3):
         before: tuple[int, ...] = ()
         for event in engine.stream(
-            prompt(engine, 6), max_new_tokens=12, canvas=pins, drafts=True, **settings, **{**WHOLE, "seed": seed}
+            prompt(engine, 6), max_new_tokens=12, canvas=pins, frames=True, **settings, **{**WHOLE, "seed": seed}
         ):
             if not hasattr(event, "canvas_tokens"):
                 continue
@@ -118,7 +118,7 @@ def test_strategies_commit_their_shares(engine: Engine) -> None:
     assert engine.generate(ids, threshold=0.0, **settings).denoising_steps == (1,)
     orders = [
         event.accepted
-        for event in engine.stream(ids, remasking_strategy="sequential", max_denoising_steps=4, drafts=True, **settings)
+        for event in engine.stream(ids, remasking_strategy="sequential", max_denoising_steps=4, frames=True, **settings)
         if hasattr(event, "accepted")
     ]
     assert [sum(accepted) for accepted in orders] == [2, 4, 6, 8]

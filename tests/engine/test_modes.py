@@ -97,7 +97,7 @@ def test_every_token_is_told_as_it_comes(tiny: Engine) -> None:
 
 def widths(engine: Engine, **options: Any) -> list[int]:
     """Of the canvases of a long answer."""
-    stream = engine.stream("hi", seed=1, drafts=True, ignore_eos=True, max_denoising_steps=1, **options)
+    stream = engine.stream("hi", seed=1, frames=True, ignore_eos=True, max_denoising_steps=1, **options)
     found: dict[int, int] = {}
     for event in stream:
         if not isinstance(event, BlockCommitted) and hasattr(event, "accepted"):

@@ -16,6 +16,7 @@ from gesso.engine.events import Failed
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.request_state import RequestState, new_request
 from gesso.errors import EngineDeadError, OptionError
+from gesso.generation import RequestOptions
 from gesso.runner.prompt_input import EmbeddingSpan, PromptInput
 from gesso.runner.protocol import Runner
 
@@ -68,7 +69,7 @@ def test_every_way_of_writing_runs_on_it() -> None:
 
 def test_a_batch_says_who_is_in_it(start: Start) -> None:
     engine, runner = recording(WORDS)
-    requests = [Request("hi", {"seed": seed}, drafts=False) for seed in range(3)]
+    requests = [Request("hi", {"seed": seed}, frames=False) for seed in range(3)]
     assert {result.text for result in engine.generate_batch(requests)} == {WORDS}
     assert max(len(batch.items) for batch in runner.denoises) == 3
     for batch in runner.denoises:
@@ -95,7 +96,7 @@ def test_a_service_calls_it_from_one_thread(start: Start) -> None:
     assert {listener.result.text for listener in listeners} == {WORDS}
     until(lambda: len(runner.measured) == 12)
     assert runner.threads == {"gesso-engine"}
-    assert service.stats().prefix_failures == service.stats().crashed_passes == 0
+    assert service.stats().counters.prefix_failures == service.stats().counters.crashed_passes == 0
 
 
 # Costs.
@@ -140,15 +141,8 @@ def test_costs_are_measured_when_idle_and_nobody_waits_for_them(start: Start) ->
 def request_of(engine: Engine, prompt: PromptInput, **options: Any) -> RequestState:
     config = engine.defaults.override(**{"max_new_tokens": CANVAS, "seed": 1, **options})
     shape = engine.config
-    return new_request(
-        prompt,
-        config,
-        engine.tokenizer,
-        shape.vocab_size,
-        CANVAS,
-        limit=shape.max_position_embeddings,
-        prefill_chunk=CHUNK,
-    )
+    limit = shape.max_position_embeddings
+    return new_request(prompt, config, RequestOptions(), shape, engine.tokenizer, limit=limit, prefill_chunk=CHUNK)
 
 
 def run(core: EngineCore, request: RequestState) -> RequestState:
@@ -240,7 +234,7 @@ def test_stored_prefixes_are_a_help_and_no_more(start: Start, where: str) -> Non
     for listener in listeners:
         assert listener.result.text == WORDS
         assert listener.result.cached_tokens == 0
-    assert service.stats().prefix_failures >= 3
+    assert service.stats().counters.prefix_failures >= 3
     assert service.stats().requests == {"stop": 4}
     runner.fail.clear()
     again = Listener()

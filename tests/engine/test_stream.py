@@ -73,9 +73,9 @@ def test_blocks_add_up_to_the_result(tiny: Engine, seed: int) -> None:
 def test_a_stream_equals_generate_and_drafts_may_be_left_out(tiny: Engine) -> None:
     options: dict[str, Any] = {"seed": 2, "max_new_tokens": 20}
     whole = tiny.generate("hi", **options)
-    for drafts in (True, False):
-        events = list(tiny.stream("hi", drafts=drafts, **options))
-        assert any(isinstance(event, DenoisingFrame) for event in events) == drafts
+    for frames in (True, False):
+        events = list(tiny.stream("hi", frames=frames, **options))
+        assert any(isinstance(event, DenoisingFrame) for event in events) == frames
         assert events[-1].result.token_ids == whole.token_ids  # type: ignore[union-attr]
 
 

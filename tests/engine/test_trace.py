@@ -74,8 +74,8 @@ def test_a_request_that_failed_says_so() -> None:
 
 def test_what_has_no_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no denoising step") as caught:
-        replay(reciter("fig").stream("hi", drafts=False))
-    assert caught.value.hint == "stream with drafts=True"
+        replay(reciter("fig").stream("hi", frames=False))
+    assert caught.value.hint == "stream with frames=True"
     with pytest.raises(OptionError, match="no denoising step"):
         replay([])
     with pytest.raises(DataError, match="No such file"):

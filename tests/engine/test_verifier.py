@@ -89,7 +89,7 @@ def test_a_disputed_token_is_redone() -> None:
     assert engine.generate("hi", seed=1).text == "pear grape apple kiwi lemon mango"
     once, twice = (engine.generate("hi", seed=1, verify=rounds) for rounds in (1, 2))
     assert once.text == twice.text == WORDS
-    assert (once.verify_rounds, once.disputed_tokens) == ((1,), 1)
+    assert (once.verify_rounds, once.rejected_tokens) == ((1,), 1)
     # Two steps a time; the causal pass over the first draft, and with a round left the one over the second.
     assert (once.denoising_steps, twice.denoising_steps) == ((2 + 1 + 2,), (2 + 1 + 2 + 1,))
     assert once.tokens_per_forward == once.completion_tokens / 5
@@ -122,13 +122,13 @@ def test_an_end_that_is_disputed_frees_what_is_behind_it() -> None:
     engine, _ = slipping(3, None)
     assert engine.generate("hi", seed=1).text == "pear fig apple"
     result = engine.generate("hi", seed=1, verify=1)
-    assert (result.text, result.disputed_tokens) == (WORDS, 1)
+    assert (result.text, result.rejected_tokens) == (WORDS, 1)
 
 
 def test_what_is_behind_the_end_is_not_judged() -> None:
     engine, _ = slipping(7, " grape", words="pear fig")
     result = engine.generate("hi", seed=1, verify=2)
-    assert (result.text, result.disputed_tokens, result.denoising_steps) == ("pear fig", 0, (3,))
+    assert (result.text, result.rejected_tokens, result.denoising_steps) == ("pear fig", 0, (3,))
 
 
 def test_where_nothing_is_disputed_only_the_last_pass_is_new(tiny: Engine) -> None:
@@ -148,7 +148,7 @@ def test_where_nothing_is_disputed_only_the_last_pass_is_new(tiny: Engine) -> No
 def test_off_is_the_default(tiny: Engine) -> None:
     plain, off = (tiny.generate("hi", seed=3, max_new_tokens=20, **options) for options in ({}, {"verify": 0}))
     assert (plain.token_ids, plain.denoising_steps) == (off.token_ids, off.denoising_steps)
-    assert (plain.verify_rounds, plain.disputed_tokens) == ((), 0)
+    assert (plain.verify_rounds, plain.rejected_tokens) == ((), 0)
 
 
 def test_auto_leaves_what_is_over_in_its_first_canvas_alone() -> None:
@@ -259,7 +259,7 @@ def test_a_thought_is_closed_in_time_and_the_close_is_not_judged() -> None:
     plain, verified = (engine.generate("hi", seed=1, thinking_budget=4, verify=rounds) for rounds in (0, 2))
     assert verified.token_ids == plain.token_ids
     assert verified.reasoning_tokens == plain.reasoning_tokens == 4
-    assert verified.disputed_tokens == 0
+    assert verified.rejected_tokens == 0
 
 
 def test_auto_takes_a_canvas(tiny: Engine) -> None:

@@ -53,7 +53,7 @@ def outputs(model: DiffusionGemma, vocab: int = 131, canvas: int = 16) -> tuple[
         cache = model.new_cache(1)
         scores = model.logits(model.encode(prompt, cache))
         first = model.denoise(noisy, cache)
-        return scores, model.denoise(noisy, cache, model.soft_embeddings(first))
+        return scores, model.denoise(noisy, cache, model.self_conditioning_embeddings(first))
 
 
 def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], atol: float = 5e-4) -> None:

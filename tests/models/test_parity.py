@@ -52,7 +52,7 @@ def test_a_whole_exchange_equals_the_reference(pair: Make, name: str) -> None:
         expected = run.denoise(canvas)
         first = model.denoise(canvas, cache)
         assert difference(first, expected) <= TOLERANCE
-        conditioned = model.denoise(canvas, cache, model.soft_embeddings(first))
+        conditioned = model.denoise(canvas, cache, model.self_conditioning_embeddings(first))
         assert difference(conditioned, run.denoise(canvas, expected)) <= TOLERANCE
         assert difference(conditioned, first) > 0.01, "self-conditioning must matter for this test to test it"
         assert expected.std() > 0.5
@@ -129,7 +129,9 @@ def test_rows_of_a_batch_equal_solo_rows(name: str) -> None:
     model = random_model(shape, seed=2)
     caches, solo = [], []
     canvas = tokens(shape, 3, shape.canvas, seed=3)
-    soft = model.soft_embeddings(torch.randn(3, shape.canvas, shape.vocab, generator=torch.Generator().manual_seed(1)))
+    soft = model.self_conditioning_embeddings(
+        torch.randn(3, shape.canvas, shape.vocab, generator=torch.Generator().manual_seed(1))
+    )
     for row, length in enumerate((3, 30, 11)):
         cache = model.new_cache(1)
         model.encode(tokens(shape, 1, length, seed=10 + row), cache)
@@ -250,7 +252,7 @@ def test_bfloat16_stays_near_the_reference(pair: Make, name: str, worse: float) 
     assert logits.dtype == torch.float32
     assert (logits - truth).abs().mean() <= worse * (theirs - truth).abs().mean()
     assert (logits.argmax(-1) == truth.argmax(-1)).float().mean() >= 0.8
-    conditioned = model.denoise(canvas, cache, model.soft_embeddings(truth))
+    conditioned = model.denoise(canvas, cache, model.self_conditioning_embeddings(truth))
     ours_off = (conditioned - right.denoise(canvas, truth)).abs().mean()
     assert ours_off <= worse * (run.denoise(canvas, truth) - right.denoise(canvas, truth)).abs().mean()
 
@@ -267,7 +269,7 @@ def test_predict_is_the_tail_of_denoise(pair: Make) -> None:
     expected = torch.distributions.Categorical(logits=logits.flatten(0, 1))
     assert torch.equal(found.argmax_N, logits.flatten(0, 1).argmax(-1))
     assert difference(found.entropy_N, expected.entropy()) <= 1e-4
-    assert difference(found.embedding_ND, model.soft_embeddings(logits).flatten(0, 1)) <= 1e-4
+    assert difference(found.embedding_ND, model.self_conditioning_embeddings(logits).flatten(0, 1)) <= 1e-4
 
 
 def test_impossible_calls_are_refused() -> None:

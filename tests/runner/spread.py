@@ -110,7 +110,7 @@ def check_requests(engine: Engine, folder: Path) -> None:
             for request, listener in zip(requests()[some], listeners, strict=True):
                 service.submit(request, listener)
             assert [told(listener.result) for listener in listeners] == expected[some]
-        assert service.stats().cached_tokens > 0
+        assert service.stats().counters.cached_tokens > 0
     finally:
         service.close()
 
@@ -145,7 +145,7 @@ def check_lost_rank(runner: LeadingRunner, folder: Path, adapter: Path, number: 
     try:
         listener, (pid,) = Listener(), runner.processes.pids
         endless = {"ignore_eos": True, "max_new_tokens": 3000, "confidence_threshold": 0, "seed": 1}
-        service.submit(Request("Sort: fig, apple", endless, drafts=True), listener)
+        service.submit(Request("Sort: fig, apple", endless, frames=True), listener)
         assert listener.begun.wait(SECONDS)
         os.kill(pid, number)
         assert listener.done.wait(SECONDS)

@@ -60,7 +60,7 @@ def test_the_answer_has_openais_shape(client: TestClient) -> None:
 def test_a_plain_request_leaves_everything_to_the_model(client: TestClient, service: FakeService) -> None:
     assert options(client, service) == {}
     request = service.requests[0]
-    assert (request.adapter, request.drafts) == (None, False)
+    assert (request.adapter, request.frames) == (None, False)
     assert request.prompt == [{"role": "user", "content": "Hi"}]
 
 

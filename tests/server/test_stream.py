@@ -105,7 +105,7 @@ def test_frames_are_named_events_and_chunks_without_content(client: TestClient, 
     events = stream(client, diffusion={"draft_frames": True})
     names = [None, "diffusion.draft", "diffusion.draft", "diffusion.block", None, None]
     assert [name for name, _ in events] == names
-    assert service.requests[0].drafts is True
+    assert service.requests[0].frames is True
     drafts = [data for name, data in events if name == "diffusion.draft"]
     ChatChunk.model_validate(drafts[0])
     assert drafts[0]["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]

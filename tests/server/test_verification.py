@@ -25,10 +25,10 @@ def test_words_reach_the_engine(client: TestClient, service: FakeService, word: 
 
 def test_what_it_did_is_told_where_it_was_asked_for(client: TestClient, service: FakeService) -> None:
     plain = ask(client)["choices"][0]["diffusion"]
-    assert not set(plain) & {"verify_rounds", "disputed_tokens"}
-    service.events = [Finished(result(verify_rounds=(1, 0), disputed_tokens=3))]
+    assert not set(plain) & {"verify_rounds", "rejected_tokens"}
+    service.events = [Finished(result(verify_rounds=(1, 0), rejected_tokens=3))]
     report = ask(client)["choices"][0]["diffusion"]
-    assert (report["verify_rounds"], report["disputed_tokens"]) == ([1, 0], 3)
+    assert (report["verify_rounds"], report["rejected_tokens"]) == ([1, 0], 3)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_trace_comes_back_as_it_was(open_page: OpenPage, fake_url: str) -> Non
         "text": "a\u2028", "reasoning": "hm", "token_ids": [5, 6], "finish_reason": "stop", "prompt_tokens": 3,
         "completion_tokens": 2, "denoising_steps": [1], "converged": [True], "seed": 7, "seconds_to_first_block": 0.6,
         "seconds": 0.7, "tool_calls": [{"name": "f", "arguments": "{}"}], "warnings": ["odd"], "cached_tokens": 1,
-        "reasoning_tokens": 1, "mode": "canvas", "decision": "", "verify_rounds": [], "disputed_tokens": 0,
+        "reasoning_tokens": 1, "mode": "canvas", "decision": "", "verify_rounds": [], "rejected_tokens": 0,
     }  # fmt: skip
     head = {"gesso_trace": 1, "model": "m", "prompt": "p", "special": [1, 2], "request": None}
     rows = [head, draft, block, {"seconds": 0.7, "event": "finished", "result": result}]

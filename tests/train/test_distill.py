@@ -111,9 +111,9 @@ def slow_divergence(student: DiffusionGemma, teacher: DiffusionGemma, batch: Bat
         for name, model in (("student", student), ("teacher", teacher)):
             soft = None
             if batch.self_conditioned_B[i]:
-                soft = model.soft_embeddings(step(model, prefix, canvas_C, None))
+                soft = model.self_conditioning_embeddings(step(model, prefix, canvas_C, None))
             said[name] = step(model, prefix, canvas_C, soft)
-        ahead = step(teacher, prefix, batch.ahead_BC[i], teacher.soft_embeddings(said["teacher"]))
+        ahead = step(teacher, prefix, batch.ahead_BC[i], teacher.self_conditioning_embeddings(said["teacher"]))
         p, q = ahead[0].double().log_softmax(-1), said["student"][0].double().log_softmax(-1)
         found.append((p.exp() * (p - q)).sum(-1))
     return torch.cat(found).mean().item()

@@ -62,7 +62,7 @@ def slow_rows(model: DiffusionGemma, batch: Batch) -> list[tuple[Tensor, Tensor]
         canvas = batch.noisy_BC[i : i + 1]
         logits = model.denoise(canvas, cache)
         if batch.self_conditioned_B[i]:
-            logits = model.denoise(canvas, cache, model.soft_embeddings(logits))
+            logits = model.denoise(canvas, cache, model.self_conditioning_embeddings(logits))
         rows.append((hidden, logits[0]))
     return rows
 
@@ -228,7 +228,7 @@ def test_no_gradient_flows_through_the_first_pass() -> None:
     for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
         cache = model.new_cache(1)
         model.encode(row[None, : int(batch.starts_B[i])], cache)
-        soft.append(model.soft_embeddings(model.denoise(batch.noisy_BC[i : i + 1], cache))[0])
+        soft.append(model.self_conditioning_embeddings(model.denoise(batch.noisy_BC[i : i + 1], cache))[0])
     constant = torch.cat(soft).detach()
     hidden = forward.denoise(model, batch.noisy_BC, batch.starts_B, forward.encode(model, batch), constant)
     loss = F.cross_entropy(model.vocabulary.logits(hidden), batch.canvas_BC.flatten())

@@ -48,7 +48,7 @@ def slow_loss(model: DiffusionGemma, batch: Batch) -> float:
             rounds = int(drafts.rounds_B[i])
             for round_ in range(max(1, rounds)):
                 logits = model.denoise(canvas, cache, soft)
-                soft = model.soft_embeddings(logits)
+                soft = model.self_conditioning_embeddings(logits)
                 if round_ < rounds:
                     canvas = slow_draft(drafts, i, round_, logits[0])[None]
         logits = model.denoise(canvas, cache, soft)[0]

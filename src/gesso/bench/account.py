@@ -20,11 +20,11 @@ from torch.utils._pytree import tree_leaves
 from gesso.bench.cells import Cell
 from gesso.bench.random_weights import empty_model
 from gesso.config import ModelConfig
-from gesso.engine.engine import CHUNK
 from gesso.models.cache import KVCache, cache_bytes
 from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization
+from gesso.runner.memory import CHUNK
 
 BENCHMARK, FORMAT = "gesso bench, bytes", 1
 META = torch.device("meta")

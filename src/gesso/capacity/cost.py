@@ -14,12 +14,12 @@ from gesso.bench.random_weights import empty_model
 from gesso.bench.report import Report, read_report
 from gesso.capacity.machines import Gpu
 from gesso.config import ModelConfig
-from gesso.engine.engine import CHUNK
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.quantization.plan import Quantization
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_tower import VisionModel
+from gesso.runner.memory import CHUNK
 
 RESERVE = 0.10
 """Share of a GPU's memory that is left for what passes hold, the driver and the allocator."""

@@ -82,7 +82,7 @@ def chat(
             note_other_words(load, line, alone=not messages)
         messages.append({"role": "user", "content": attached.take(line)})
         try:
-            stream = partner.stream(messages, drafts=live, **options)
+            stream = partner.stream(messages, frames=live, **options)
             with first_interrupt(stream.cancel):
                 result = present(iter(stream), live=live, as_json=False, special=special)
         except UserError as error:

@@ -88,7 +88,7 @@ def generate(
     if asked.wanted:
         return search.run_search(engine, text if raw else conversation, asked, options, as_json)
     live = not (as_json or plain) and is_screen(sys.stdout)
-    stream: Stream = engine.stream(text if raw else conversation, drafts=live or trace is not None, **options)
+    stream: Stream = engine.stream(text if raw else conversation, frames=live or trace is not None, **options)
     events: Iterator[Event] = iter(stream)
     if trace is not None:
         events = record(events, trace, model=load.model, prompt=text, special=engine.tokenizer.special_ids)

@@ -73,7 +73,7 @@ class RemoteModel:
         self,
         messages: Sequence[Mapping[str, Any]],
         *,
-        drafts: bool = False,
+        frames: bool = False,
         thinking: bool = False,
         **options: Any,
     ) -> "RemoteStream":
@@ -93,7 +93,7 @@ class RemoteModel:
             given["thinking"] = True
         for name, value in given.items():
             _put(body, name, value)
-        if self.is_gesso and drafts:
+        if self.is_gesso and frames:
             body.setdefault("diffusion", {})["draft_frames"] = True
         return RemoteStream(f"{self._base}/chat/completions", self._headers, body)
 

@@ -102,9 +102,9 @@ def compile_texts(option: str, value: Any, *, strict: bool) -> Constraint:
     Raises:
         OptionError: see `constraint`.
     """
-    ignored: list[str] = []
+    ignored: tuple[str, ...] = ()
     if option == "json_schema":
-        expression = schema_expression(value, strict=strict, ignored=ignored)
+        expression, ignored = schema_expression(value, strict=strict)
     elif option == "regex":
         expression = parse(value)
     elif option == "grammar":
@@ -117,4 +117,4 @@ def compile_texts(option: str, value: Any, *, strict: bool) -> Constraint:
     texts = compile_bytes(expression)
     if texts.empty:
         raise OptionError(f"{option}: it allows no text at all")
-    return Constraint(option, value, texts, tuple(ignored))
+    return Constraint(option, value, texts, ignored)

@@ -96,15 +96,15 @@ _OWN = 0.5
 
 
 def schema_expression(
-    schema: Schema, form: JsonForm | None = None, strict: bool = False, ignored: list[str] | None = None
-) -> Expression:
-    """Returns JSON texts that are valid under a schema.
+    schema: Schema, form: JsonForm | None = None, strict: bool = False
+) -> tuple[Expression, tuple[str, ...]]:
+    """Returns JSON texts that are valid under a schema, and the JSON pointers of keywords and formats that are not
+    known.
 
     Args:
         schema: a dict or a bool, as `json.loads` gives it.
         form: how JSON is laid out, and the limits of what the schema leaves open.
         strict: refuses keywords and formats that are not known.
-        ignored: gets the JSON pointers of those where they are not refused.
 
     Raises:
         OptionError: a keyword is not supported or malformed; the message starts with its JSON pointer.
@@ -117,9 +117,7 @@ def schema_expression(
         raise OptionError("#: its parts are nested too deeply in each other") from None
     if expression == NEVER:
         raise OptionError("#: no value is valid under this schema, or its references never come to an end")
-    if ignored is not None:
-        ignored += document.ignored
-    return expression
+    return expression, tuple(document.ignored)
 
 
 def _fitting(document: Document, form: JsonForm) -> Expression:

@@ -79,33 +79,30 @@ def tool_calls(
     calls: tuple[int, int | None] = (1, None),
     text_first: bool = False,
     strict: Collection[str] = (),
-    ignored: list[str] | None = None,
-) -> Expression:
-    """Returns calls of some functions.
+) -> tuple[Expression, tuple[str, ...]]:
+    """Returns calls of some functions, and the JSON pointers of what is not known in their schemas, each behind the
+    function's name.
 
     Args:
         functions: the schema of each one's arguments by its name; None takes no arguments.
         calls: how many there are at least and at most.
         text_first: whether any text may come before them.
         strict: functions in whose schemas keywords and formats that are not known are refused.
-        ignored: gets the JSON pointers of those in the others' schemas, behind the function's name.
 
     Raises:
         OptionError: a schema has a part that is not supported, or is none of an object.
     """
-    options = []
+    options, ignored = [], []
     for name, schema in functions.items():
-        unknown: list[str] = []
         try:
             whole = {"type": "object", **_object(schema)}
-            arguments = schema_expression(whole, CallForm(), strict=name in strict, ignored=unknown)
+            arguments, unknown = schema_expression(whole, CallForm(), strict=name in strict)
         except OptionError as error:
             raise OptionError(f"tools: the parameters of {name}: {error}", option="tools") from None
         options.append(sequence(Text(f"call:{name}"), arguments))
-        if ignored is not None:
-            ignored += [f"{name}{pointer}" for pointer in unknown]
+        ignored += [f"{name}{pointer}" for pointer in unknown]
     made = repeat(sequence(_CALL, union(options), _CALL_END), *calls)
-    return sequence(_INSIDE, made) if text_first else made
+    return sequence(_INSIDE, made) if text_first else made, tuple(ignored)
 
 
 def _object(schema: Schema | None) -> dict[str, Any]:

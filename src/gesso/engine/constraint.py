@@ -1,140 +1,18 @@
 """Applies a constraint to a request's output, canvas by canvas."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from hashlib import sha256
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import read_classes
-from gesso.constraints.compile import Language
-from gesso.constraints.constraint import Constraint
 from gesso.constraints.emissions import Emissions
-from gesso.constraints.expression import Expression, choices
-from gesso.constraints.grammar import parse_grammar
 from gesso.constraints.inference import Lattice, Posterior
-from gesso.constraints.json_schema import schema_expression
-from gesso.constraints.json_text import json_object
-from gesso.constraints.regex import parse
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
-from gesso.constraints.tool_calls import tool_calls
 from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
-from gesso.errors import OptionError
-from gesso.generation import GenerationConfig
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
-
-
-def constraint_language(config: GenerationConfig, strict: bool) -> Language:
-    """Returns the language of a request's constraint, still to be read; the request must have one.
-
-    Args:
-        strict: refuses what is not known of a schema, which is ignored else.
-    """
-    if (schema := config.json_schema) is not None:
-        return _language("json_schema", (schema, strict), lambda: _schema(schema, strict))
-    if (pattern := config.regex) is not None:
-        return _language("regex", pattern, lambda: (parse(pattern), ()))
-    if (texts := config.choices) is not None:
-        return _language("choices", texts, lambda: (choices(texts), ()))
-    if (grammar := config.grammar) is not None:
-        return _language("grammar", grammar, lambda: (parse_grammar(grammar), ()))
-    return _language("json_object", True, lambda: (json_object(), ()))
-
-
-def _language(kind: str, value: Any, read: Callable[[], tuple[Expression, tuple[str, ...]]]) -> Language:
-    # The key of a schema depends on the order of its members, which is the order in which they are written.
-    try:
-        told = repr(value).encode("utf-8", "surrogatepass")
-    except RecursionError:
-        raise OptionError(f"{kind}: its parts are nested too deeply", option=kind) from None
-    return Language((kind, sha256(told).digest()), read)
-
-
-def _schema(schema: Any, strict: bool) -> tuple[Expression, tuple[str, ...]]:
-    ignored: list[str] = []
-    expression = schema_expression(schema, strict=strict, ignored=ignored)
-    return expression, tuple(ignored)
-
-
-def _tools(
-    schemas: Mapping[str, Any], strict: Collection[str], calls: tuple[int, int | None], text_first: bool
-) -> tuple[Expression, tuple[str, ...]]:
-    ignored: list[str] = []
-    expression = tool_calls(schemas, calls=calls, text_first=text_first, strict=strict, ignored=ignored)
-    return expression, tuple(ignored)
-
-
-def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Puts what `gesso.constraint` compiled in the place of the option of its kind.
-
-    Raises:
-        OptionError: it is something else, or that option is given as well.
-    """
-    if not isinstance(options, Mapping):
-        raise OptionError(f"options of a request are a mapping of names to values, got {options!r:.60}")
-    given = options.get("constraint")
-    others = {name: value for name, value in options.items() if name != "constraint"}
-    if given is None:
-        return others
-    if not isinstance(given, Constraint):
-        raise OptionError(f"constraint must be made by gesso.constraint, got {given!r:.60}", option="constraint")
-    if others.get(given.option) is not None:
-        message = f"constraint and {given.option} contradict: an answer has one constraint at most"
-        raise OptionError(message, option="constraint")
-    return {**others, given.option: given.value}
-
-
-def tool_language(
-    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool
-) -> Language | None:
-    """Returns the language of an answer that may or must call `tools`; None where tools put no constraint on it.
-
-    Args:
-        tools: functions as OpenAI's API describes them; arguments of those that are `strict` are held to their schema.
-        choice: `auto`: text, then calls if any; `required`: calls alone; or the function that is called, as
-            `{"type": "function", "function": {"name": ...}}`.
-        parallel: whether there may be more than one call.
-
-    Raises:
-        OptionError: an impossible choice, or a tool that is no function. A schema that is not supported is found when
-            the language is read.
-    """
-    if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
-        return None
-    if choice not in ("auto", "required") and not isinstance(choice, Mapping):
-        raise OptionError(
-            f"tool_choice must be auto, none, required or a function, got {choice!r}", option="tool_choice"
-        )
-    functions = {_function(tool)["name"]: _function(tool) for tool in tools}
-    if not functions:
-        name = "parallel_tool_calls" if choice == "auto" else "tool_choice"
-        raise OptionError(f"{name} needs tools", option=name)
-    if isinstance(choice, Mapping):
-        name = _function(choice)["name"]
-        if name not in functions:
-            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}", option="tool_choice")
-        functions = {name: functions[name]}
-    free = choice == "auto"
-    # What is called of its own accord and is not strict may have any arguments.
-    loose = {"type": "object"}
-    schemas = {
-        name: function.get("parameters") if not free or function.get("strict") else loose
-        for name, function in functions.items()
-    }
-    strict = frozenset(name for name, function in functions.items() if function.get("strict"))
-    calls = (0 if free else 1, None if parallel else 1)
-    return _language("tools", (schemas, sorted(strict), calls), lambda: _tools(schemas, strict, calls, free))
-
-
-def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = tool.get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise OptionError("tools: a tool needs a function with a name", option="tools")
-    return function
-
 
 TABLE_BYTES = 256 * 2**20
 """Bytes of inference tables that are kept, on all devices together."""

@@ -8,7 +8,8 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
-from gesso.engine.constraint import OutputConstraint, constraint_language, get_lattice
+from gesso.engine.constraint import OutputConstraint, get_lattice
+from gesso.engine.constraint_language import constraint_language
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig, RequestOptions
 from gesso.runner.protocol import Runner
@@ -22,11 +23,12 @@ class ConstraintJob:
     name: str
     compilation: Compilation[TokenAutomaton]
 
-    def finish(self, config: GenerationConfig, runner: Runner, begun: int) -> OutputConstraint:
+    def finish(self, config: GenerationConfig, runner: Runner, response_prefix: int) -> OutputConstraint:
         """Returns the constraint, after it is compiled, with its tables on the runner's device.
 
         Args:
-            begun: tokens that the answer is made to begin with, which count and are not held to the constraint.
+            response_prefix: how many tokens the answer is made to begin with; they count, and are not held to the
+                constraint.
 
         Raises:
             OptionError: it cannot be used, or its shortest answer is too long.
@@ -37,8 +39,8 @@ class ConstraintJob:
             raise _unusable(self.name, error) from None
         needed = automaton.shortest - 1
         most = config.max_new_tokens
-        if needed > max(0, most - begun):
-            taken = f", of which begin takes {begun}" if begun else ""
+        if needed > max(0, most - response_prefix):
+            taken = f", of which begin takes {response_prefix}" if response_prefix else ""
             message = f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {most}{taken}"
             raise OptionError(message, option=self.name)
         return OutputConstraint(get_lattice(automaton, runner.device))

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from gesso.config import ModelShape
 from gesso.engine.cost import CostModel
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
+from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.prompt import Prompt, PromptReader
-from gesso.engine.request_builder import PreparedRequest, RequestBuilder
+from gesso.engine.request_builder import RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
@@ -29,11 +28,6 @@ from gesso.text.tokenizer import Tokenizer
 
 MAX_BATCH = 8
 """Requests of `generate_batch` that run at once; the rest wait."""
-CPU_CHUNK, CHUNK, WIDE_CHUNK = 128, 512, 2048
-"""Prompt tokens encoded at a time: on a CPU, elsewhere, and on a GPU of `WIDE_MEMORY` that holds all weights, which it
-would read for every few tokens."""
-WIDE_MEMORY = 40e9
-"""Bytes of a GPU on which the keys that are written at once, 0.3 GB more at the published size, do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +42,7 @@ class Request:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adapter: str | None = None
     """Name of its adapter, one of those that the async engine was started with."""
-    drafts: bool = False
+    frames: bool = False
     """Whether the events hold every denoising step."""
     since: float | None = None
     """When its time began, by the monotonic clock, for who bounds it; None is when it is checked."""
@@ -131,12 +125,7 @@ class Engine:
     @property
     def chunk(self) -> int:
         """Returns the number of prompt tokens encoded at a time."""
-        device = self.runner.device
-        if device.type == "cpu":
-            return CPU_CHUNK
-        planned = isinstance(self.runner, ModelRunner) and self.runner.model.offload is not None
-        wide = device.type == "cuda" and torch.cuda.get_device_properties(device).total_memory >= WIDE_MEMORY
-        return WIDE_CHUNK if wide and not planned else CHUNK
+        return self.runner.prefill_chunk
 
     @property
     def end_of_turn(self) -> int:
@@ -182,19 +171,19 @@ class Engine:
         """
         if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
-        states = [self.start(dataclasses.replace(_as_request(request), drafts=False)) for request in requests]
+        states = [self.start(dataclasses.replace(_as_request(request), frames=False)) for request in requests]
         for _ in self._run(states):
             pass
         return [state.result() for state in states]
 
-    def stream(self, prompt: Prompt, *, drafts: bool = True, **options: Any) -> Stream:
-        """Returns the events of one request: denoising frames (unless `drafts=False`), committed blocks, and the
+    def stream(self, prompt: Prompt, *, frames: bool = True, **options: Any) -> Stream:
+        """Returns the events of one request: denoising frames (unless `frames=False`), committed blocks, and the
         finish.
 
         Raises:
             OptionError, TextError: as for `generate`, before the first event.
         """
-        state = self.start(Request(prompt, options, drafts=drafts))
+        state = self.start(Request(prompt, options, frames=frames))
         return Stream(state, self._run([state]))
 
     def start(
@@ -224,7 +213,7 @@ class Engine:
             costs=self.costs,
             measure=measure,
             adapter=request.adapter,
-            frames=request.drafts,
+            frames=request.frames,
         )
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:

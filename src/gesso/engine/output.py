@@ -3,12 +3,10 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from gesso.diffusion.canvas_state import Probe
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.events import BlockCommitted
 from gesso.engine.reasoning import within_budget
-from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
-from gesso.engine.verifier import Verifier
+from gesso.engine.result import FinishReason, TokenLogprob
 from gesso.generation import GenerationConfig
 from gesso.text.graded import graded_text
 from gesso.text.output import Delta, OutputParser
@@ -19,7 +17,7 @@ class OutputAssembler:
     """Collects the output of one request: tokens, text, reasoning, calls, log-probabilities and finish reason.
 
     Life cycle: `add` takes the block of a finished canvas, as far as the answer goes; `close_canvas` notes what the
-    canvas took; `finish` ends the answer from outside; then `result` is the record of it all.
+    canvas took; `finish` ends the answer from outside. What it holds then is the request's result.
     """
 
     def __init__(
@@ -40,7 +38,8 @@ class OutputAssembler:
         self._config = config
         self._tokenizer = tokenizer
         self._special: Mapping[str, int] = tokenizer.special
-        self._parser = OutputParser(tokenizer, config.stop)
+        self.parser = OutputParser(tokenizer, config.stop)
+        """Makes the tokens text, reasoning and calls."""
         self._response_prefix = tuple(response_prefix)
         self._last_pin = last_pin
         self._constraint = constraint
@@ -48,9 +47,11 @@ class OutputAssembler:
         self.finish_reason: FinishReason | None = None
         self.steps: list[int] = []
         """Passes of the canvases that are closed."""
-        self._converged: list[bool] = []
-        self._logprobs: list[TokenLogprob] = []
-        self.started = self._first_block = self._seconds = 0.0
+        self.converged: list[bool] = []
+        """Whether they did before their last step."""
+        self.logprobs: list[TokenLogprob] = []
+        self.started = self.seconds_to_first_block = self.seconds = 0.0
+        """When the clock was started, and what it measured."""
 
     def start_clock(self) -> None:
         """Starts the clock that the result's times are measured by."""
@@ -79,7 +80,7 @@ class OutputAssembler:
     def cut_to_budget(self, block: list[int]) -> list[int]:
         """Cuts the next block where the reasoning exceeds its budget."""
         prefix = () if self.canvases else self._response_prefix
-        return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)
+        return within_budget(block, self.parser, self._config, self._special, self._constraint, prefix)
 
     def text_with(self, block: Sequence[int]) -> str:
         """Returns what a grader would get of the answer with one more block, which is not added."""
@@ -88,13 +89,13 @@ class OutputAssembler:
             if not trial.finished:
                 trial._take(token)
         trial.finish("cancelled")
-        return graded_text(trial._parser)
+        return graded_text(trial.parser)
 
     def add(self, block: Sequence[int]) -> tuple[Delta, int]:
         """Appends a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
         delta, count = Delta(), 0
         if not self.canvases:
-            self._first_block = time.monotonic() - self.started
+            self.seconds_to_first_block = time.monotonic() - self.started
             for token in self._response_prefix:
                 delta += self._take(token)
         for token in block:
@@ -109,9 +110,9 @@ class OutputAssembler:
         if token in self._config.eos_token_ids and not self._config.ignore_eos:
             return self.finish("stop")
         place = len(self.tokens) - len(self._response_prefix) - 1
-        self._parser.watches_stops = place > self._last_pin
-        delta = self._parser.feed(token)
-        if self._parser.stopped:
+        self.parser.watches_stops = place > self._last_pin
+        delta = self.parser.feed(token)
+        if self.parser.stopped:
             return delta + self.finish("stop")
         if len(self.tokens) >= self._config.max_new_tokens:
             # What satisfies a constraint is complete, with its last token or without an end token.
@@ -121,8 +122,8 @@ class OutputAssembler:
     def finish(self, reason: FinishReason) -> Delta:
         """Ends the answer and stops the clock; returns the text that was held back."""
         self.finish_reason = reason
-        self._seconds = time.monotonic() - self.started if self.started else 0.0
-        return self._parser.flush()
+        self.seconds = time.monotonic() - self.started if self.started else 0.0
+        return self.parser.flush()
 
     def close_canvas(
         self, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int, converged: bool
@@ -134,9 +135,9 @@ class OutputAssembler:
             passes: passes of the model spent on the canvas.
         """
         event = self.block(delta, tokens, logprobs, passes, converged)
-        self._logprobs += logprobs
+        self.logprobs += logprobs
         self.steps.append(passes)
-        self._converged.append(converged)
+        self.converged.append(converged)
         return event
 
     def block(
@@ -152,49 +153,4 @@ class OutputAssembler:
             converged=converged,
             tool_calls=delta.tool_calls,
             logprobs=tuple(logprobs),
-        )
-
-    def result(
-        self,
-        *,
-        prompt_tokens: int,
-        cached_tokens: int,
-        prompt_encoded: float,
-        seed: int,
-        decision: str,
-        ignored: tuple[str, ...],
-        prompt_logprobs: Sequence[TokenLogprob],
-        probe: Probe | None,
-        verifier: Verifier,
-        guidance_passes: int = 0,
-    ) -> GenerationResult:
-        """Returns the result of a finished request."""
-        assert self.finish_reason is not None
-        return GenerationResult(
-            text=self._parser.text,
-            reasoning=self._parser.reasoning,
-            token_ids=tuple(self.tokens),
-            finish_reason=self.finish_reason,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(self.tokens),
-            denoising_steps=tuple(self.steps),
-            converged=tuple(self._converged),
-            seed=seed,
-            seconds_to_first_block=self._first_block,
-            seconds=self._seconds,
-            seconds_to_prompt=min(self._seconds, max(0.0, prompt_encoded - self.started)),
-            tool_calls=self._parser.tool_calls,
-            warnings=self._parser.warnings,
-            logprobs=tuple(self._logprobs),
-            cached_tokens=cached_tokens,
-            mode="ar" if self._config.mode == "ar" else "canvas",
-            decision=decision,
-            ignored=ignored,
-            prompt_logprobs=tuple(prompt_logprobs),
-            probe_logprobs=probe.logprobs if probe else (),
-            reasoning_tokens=self._parser.reasoning_tokens,
-            verify_rounds=verifier.reported_rounds,
-            disputed_tokens=verifier.rejected_tokens,
-            guidance_passes=guidance_passes,
-            stop_string=self._parser.stop_string,
         )

@@ -4,21 +4,20 @@ It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from torch import Tensor
 
+from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState
-from gesso.diffusion.guidance import Classifier
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
 from gesso.engine.output import OutputAssembler
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.verifier import Verifier
-from gesso.generation import NARROWEST, GenerationConfig
+from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
 from gesso.runner.prompt_input import PromptChunk, PromptInput
 from gesso.runner.protocol import CacheHandle, PrefillItem
 from gesso.text.tokenizer import Tokenizer
@@ -178,80 +177,91 @@ class RequestState:
 
     def result(self) -> GenerationResult:
         """Returns the result of a finished request."""
-        return self.output.result(
+        output, probe = self.output, self.canvases.probe
+        assert output.finish_reason is not None
+        return GenerationResult(
+            text=output.parser.text,
+            reasoning=output.parser.reasoning,
+            token_ids=tuple(output.tokens),
+            finish_reason=output.finish_reason,
             prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            prompt_encoded=self.prompt_encoded,
+            completion_tokens=len(output.tokens),
+            denoising_steps=tuple(output.steps),
+            converged=tuple(output.converged),
             seed=self.seed,
+            seconds_to_first_block=output.seconds_to_first_block,
+            seconds=output.seconds,
+            seconds_to_prompt=min(output.seconds, max(0.0, self.prompt_encoded - output.started)),
+            tool_calls=output.parser.tool_calls,
+            warnings=output.parser.warnings,
+            logprobs=tuple(output.logprobs),
+            cached_tokens=self.cached_tokens,
+            mode="ar" if self.config.mode == "ar" else "canvas",
             decision=self.decision,
             ignored=self.ignored,
             # The response prefix was read with the prompt; the first token of all has no score.
-            prompt_logprobs=self.prompt_scores[: max(0, self.prompt_tokens - 1)],
-            probe=self.canvases.probe,
-            verifier=self.verifier,
+            prompt_logprobs=tuple(self.prompt_scores[: max(0, self.prompt_tokens - 1)]),
+            probe_logprobs=probe.logprobs if probe else (),
+            reasoning_tokens=output.parser.reasoning_tokens,
+            verify_rounds=self.verifier.reported_rounds,
+            rejected_tokens=self.verifier.rejected_tokens,
             guidance_passes=self.guidance_passes,
+            stop_string=output.parser.stop_string,
         )
 
 
 def new_request(
     prompt: PromptInput,
     config: GenerationConfig,
+    asked: RequestOptions,
+    shape: ModelShape,
     tokenizer: Tokenizer,
-    vocab_size: int,
-    canvas_length: int,
     *,
     limit: int,
-    response_prefix: Sequence[int] = (),
-    prefill_chunk: int = 512,
-    adapter: str | None = None,
-    frames: bool = False,
+    prefill_chunk: int,
+    response_prefix: tuple[int, ...] = (),
+    second: PromptInput | None = None,
     constraint: OutputConstraint | None = None,
     ignored: tuple[str, ...] = (),
-    prompt_logprobs: int | None = None,
+    adapter: str | None = None,
+    frames: bool = False,
     decision: str = "",
     costs: CostModel | None = None,
     image_cost: float = 0.0,
-    second: PromptInput | None = None,
-    classifier: Classifier | None = None,
-    accept: Callable[[str], bool] | None = None,
-    mask_token: int | None = None,
-    block_length: int | None = None,
 ) -> RequestState:
     """Builds the state of a request that was checked.
 
     Args:
+        asked: of it, what belongs to the request alone.
         limit: positions that the context has.
-        response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
         prefill_chunk: the prompt is cut at multiples of it.
-        image_cost: what the vision tower computes for a soft token, in tokens of text.
+        response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
         second: the prompt that guidance leads away from.
-        classifier: guides the canvases.
-        mask_token: what noise is; None where it is uniform.
-        block_length: of the blocks that a canvas may not reach out of; None where it may end anywhere.
-        accept: ends a canvas that makes the answer a text that it accepts.
+        ignored, decision, costs, image_cost: of `RequestState`.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
-    if block_length is not None:  # keys of a block are final when it is whole
-        prefill_chunk = max(block_length, prefill_chunk - prefill_chunk % block_length)
-    whole = prompt.followed_by(tuple(response_prefix))
+    canvas_length = config.canvas_length or shape.canvas_length
+    if shape.block_length is not None:  # keys of a block are final when it is whole
+        prefill_chunk = max(shape.block_length, prefill_chunk - prefill_chunk % shape.block_length)
+    whole = prompt.followed_by(response_prefix)
     pins = config.canvas or ()
     last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)
     output = OutputAssembler(config, tokenizer, response_prefix, last_pin, constraint)
 
     def accepts(argmax_C: Tensor) -> bool:
-        assert accept is not None
-        return bool(accept(output.text_with(argmax_C.tolist())))
+        assert asked.accept is not None
+        return bool(asked.accept(output.text_with(argmax_C.tolist())))
 
     canvases = Canvases(
         config,
-        vocab_size,
+        shape.vocab_size,
         canvas_length,
         seed,
         constraint,
-        classifier,
-        None if accept is None else accepts,
-        mask_token,
-        block_length,
+        asked.classifier,
+        None if asked.accept is None else accepts,
+        shape.mask_token_id,
+        shape.block_length,
         len(prompt),
     )
     return RequestState(
@@ -269,9 +279,9 @@ def new_request(
         output=output,
         canvas=canvases.make(0, output.written, limit - len(whole)),
         constraint=constraint,
-        second=None if second is None else second.followed_by(tuple(response_prefix)),
+        second=None if second is None else second.followed_by(response_prefix),
         ignored=ignored,
-        prompt_logprobs=prompt_logprobs,
+        prompt_logprobs=asked.prompt_logprobs,
         adapter=adapter,
         frames=frames,
         decision=decision,

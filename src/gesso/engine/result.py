@@ -65,7 +65,7 @@ class GenerationResult:
     """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: tuple[int, ...] = ()
     """How often each canvas was denoised again, where the request asked for verification."""
-    disputed_tokens: int = 0
+    rejected_tokens: int = 0
     """Tokens that were re-noised for it, summed over rounds."""
     guidance_passes: int = 0
     """Passes of the canvases behind a second prompt, for classifier-free guidance; beside those in

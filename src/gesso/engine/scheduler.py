@@ -1,10 +1,10 @@
-"""Decides which requests run, which wait, and whose prompt is read next. It knows jobs and tokens, no tensors.
+"""Decides which requests run, which wait, and whose prompt is read next. It knows requests and tokens, no tensors.
 
-The rule: in every iteration each running job that has its prompt behind it takes a denoising step, and every finished
-canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
-`prefill_tokens` by what they cost, at least one, those that waited longest first. So a denoising job waits for
-nobody's prompt longer than one iteration, and of R running jobs none waits longer than R - 1 iterations for its next
-chunk. Jobs start in the order they came; one that does not fit the memory yet is waited for, not overtaken.
+The rule: in every iteration each running request that has its prompt behind it takes a denoising step, and every
+finished canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
+`prefill_tokens` by what they cost, at least one, those that waited longest first. So a denoising request waits for
+nobody's prompt longer than one iteration, and of R running requests none waits longer than R - 1 iterations for its
+next chunk. Requests start in the order they came; one that does not fit the memory yet is waited for, not overtaken.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 
-class Job(Protocol):
+class Schedulable(Protocol):
     """Tells the scheduler all that it knows of a request."""
 
     @property
@@ -33,81 +33,83 @@ class Job(Protocol):
         """Says whether the pending tokens are the prompt's; else they are a canvas to be committed."""
 
 
-J = TypeVar("J", bound=Job)
+R = TypeVar("R", bound=Schedulable)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Generic[J]):
-    """Lists the jobs of one iteration: those in `encode` encode a chunk each, then those in `denoise` take a denoising
-    step."""
+class Plan(Generic[R]):
+    """Lists the requests of one iteration: those in `encode` encode a chunk each, then those in `denoise` take a
+    denoising step."""
 
-    encode: list[J] = field(default_factory=list)
-    denoise: list[J] = field(default_factory=list)
+    encode: list[R] = field(default_factory=list)
+    denoise: list[R] = field(default_factory=list)
 
 
-class Scheduler(Generic[J]):
-    """Holds the queue and the running jobs. Whoever fills the queue bounds its length."""
+class Scheduler(Generic[R]):
+    """Holds the queue and the running requests. Whoever fills the queue bounds its length."""
 
     def __init__(self, max_running: int, prefill_tokens: int) -> None:
         self._max_running = max_running
         self._prefill_tokens = prefill_tokens
-        self._turns: deque[J] = deque()
-        self.waiting: deque[J] = deque()
-        self.running: list[J] = []
+        self._turns: deque[R] = deque()
+        self.waiting: deque[R] = deque()
+        self.running: list[R] = []
 
     @property
     def idle(self) -> bool:
-        """Says whether no job waits or runs."""
+        """Says whether no request waits or runs."""
         return not self.waiting and not self.running
 
-    def add(self, job: J) -> None:
-        """Puts a job at the end of the queue."""
-        self.waiting.append(job)
+    def add(self, request: R) -> None:
+        """Puts a request at the end of the queue."""
+        self.waiting.append(request)
 
     @property
     def _free(self) -> int:
         return self._max_running - len(self.running)
 
-    def position(self, job: J) -> int:
-        """Returns the number of jobs before it in the queue; 0 where it does not wait. Any thread may ask."""
+    def position(self, request: R) -> int:
+        """Returns the number of requests before it in the queue; 0 where it does not wait. Any thread may ask."""
         waiting = tuple(self.waiting)
-        return waiting.index(job) if job in waiting else 0
+        return waiting.index(request) if request in waiting else 0
 
-    def admit(self, fits: Callable[[J], bool]) -> Iterator[J]:
-        """Starts waiting jobs, in order, as long as there are places and the next one fits.
+    def admit(self, fits: Callable[[R], bool]) -> Iterator[R]:
+        """Starts waiting requests, in order, as long as there are places and the next one fits.
 
-        `fits` is asked about a job when the one before it was taken, and its memory accounted for.
+        `fits` is asked about a request when the one before it was taken, and its memory accounted for.
         """
         while self.waiting and self._free and fits(self.waiting[0]):
-            job = self.waiting.popleft()
-            self.running.append(job)
-            self._turns.append(job)
-            yield job
+            request = self.waiting.popleft()
+            self.running.append(request)
+            self._turns.append(request)
+            yield request
 
-    def plan(self) -> Plan[J]:
-        """Returns the jobs of the next iteration."""
-        plan: Plan[J] = Plan()
-        plan.encode.extend(job for job in self.running if job.pending and not job.reads_prompt)
+    def plan(self) -> Plan[R]:
+        """Returns the requests of the next iteration."""
+        plan: Plan[R] = Plan()
+        plan.encode.extend(request for request in self.running if request.pending and not request.reads_prompt)
         budget = self._prefill_tokens
-        served: list[J] = []
-        for job in self._turns:
-            if job.pending and job.reads_prompt and (not served or job.chunk_cost <= budget):
-                served.append(job)
-                budget -= job.chunk_cost
-        for job in served:
-            self._turns.remove(job)
-            self._turns.append(job)
+        served: list[R] = []
+        for request in self._turns:
+            if request.pending and request.reads_prompt and (not served or request.chunk_cost <= budget):
+                served.append(request)
+                budget -= request.chunk_cost
+        for request in served:
+            self._turns.remove(request)
+            self._turns.append(request)
         plan.encode.extend(served)
-        encoded = {id(job) for job in plan.encode}
+        encoded = {id(request) for request in plan.encode}
         plan.denoise.extend(
-            job for job in self.running if not job.pending or (id(job) in encoded and job.chunk == job.pending)
+            request
+            for request in self.running
+            if not request.pending or (id(request) in encoded and request.chunk == request.pending)
         )
         return plan
 
-    def remove(self, job: J) -> None:
-        """Removes a job that is done, or was given up while it waited."""
-        if job in self.waiting:
-            self.waiting.remove(job)
+    def remove(self, request: R) -> None:
+        """Removes a request that is done, or was given up while it waited."""
+        if request in self.waiting:
+            self.waiting.remove(request)
         else:
-            self.running.remove(job)
-            self._turns.remove(job)
+            self.running.remove(request)
+            self._turns.remove(request)

@@ -28,7 +28,7 @@ def check_settings(
         OptionError: a setting that is impossible with this model.
     """
     if shape.mask_token_id is not None:
-        refuse_uniform(config, asked)
+        check_masked(config, asked)
     if config.guidance_scale == 1 and asked.classifier is None:
         _refuse_interval(config)
     width = config.canvas_length or shape.canvas_length
@@ -106,11 +106,11 @@ def start_predicted(
     return started, settings.canvas_length or shape.canvas_length
 
 
-def refuse_uniform(config: GenerationConfig, asked: RequestOptions) -> None:
-    """Refuses what a model of masks cannot do: it has no causal pass, and what it has decoded stays.
+def check_masked(config: GenerationConfig, asked: RequestOptions) -> None:
+    """Checks settings for a model of masks, which has no causal pass, and where what is decoded stays.
 
     Raises:
-        OptionError: something of it is asked for.
+        OptionError: something is asked for that such a model cannot do.
     """
     if not config.sampler_options.fits_masks:
         raise OptionError(
@@ -118,10 +118,7 @@ def refuse_uniform(config: GenerationConfig, asked: RequestOptions) -> None:
             option="sampler",
             hint="choose another sampler, such as low_confidence",
         )
-    if getattr(config.sampler_options, "editing_threshold", None) is not None:
-        raise OptionError(
-            "editing_threshold: this model says nothing of positions that are no masks", option="editing_threshold"
-        )
+    config.sampler_options.check_masked()
     causal = {
         "mode": config.mode != "canvas",
         "verify": config.verify != 0,

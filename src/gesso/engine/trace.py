@@ -135,7 +135,7 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
 
     Raises:
         DataError: the file is no trace.
-        OptionError: there is no denoising step among the events: ask for them with `drafts=True`.
+        OptionError: there is no denoising step among the events: ask for them with `frames=True`.
     """
     if isinstance(source, str | Path):
         trace = read_trace(Path(source))
@@ -146,7 +146,7 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
     else:
         found = Replay(tuple(source), prompt, frozenset(special))
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
-        raise OptionError("there is no denoising step among the events", hint="stream with drafts=True")
+        raise OptionError("there is no denoising step among the events", hint="stream with frames=True")
     return found
 
 

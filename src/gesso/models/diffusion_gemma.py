@@ -53,8 +53,8 @@ class SelfConditioning(nn.Module):
 
 
 class DiffusionGemma(nn.Module):
-    """Implements the text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; the engine uses the flat
-    passes."""
+    """Implements the text model. See `encode`, `denoise`, `self_conditioning_embeddings`, `logits`; the engine uses the
+    flat passes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -253,24 +253,24 @@ class DiffusionGemma(nn.Module):
             steps = self._token_steps = TokenSteps((kind, block) for _, kind, block in self.blocks())
         return steps.run(x_1D, rope, row)
 
-    def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
+    def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, self_conditioning_BCD: Tensor | None = None) -> Tensor:
         """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""
         canvas_BC = self._check(canvas_BC, cache)
         batch, width = canvas_BC.shape
-        self_conditioning = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
+        self_conditioning = None if self_conditioning_BCD is None else self_conditioning_BCD.reshape(batch * width, -1)
         return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, self_conditioning).view(batch, width, -1)
 
-    def denoise(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
+    def denoise(self, canvas_BC: Tensor, cache: KVCache, self_conditioning_BCD: Tensor | None = None) -> Tensor:
         """Returns logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.
 
         Args:
             canvas_BC: token ids at positions `length`, `length + 1`, ... of each row.
-            soft_embeddings_BCD: `soft_embeddings` of the step before; None on the first step.
+            self_conditioning_BCD: `self_conditioning_embeddings` of the step before; None on the first step.
         """
-        return self.logits(self.denoise_hidden(canvas_BC, cache, soft_embeddings_BCD))
+        return self.logits(self.denoise_hidden(canvas_BC, cache, self_conditioning_BCD))
 
     @torch.no_grad()
-    def soft_embeddings(self, logits_BCV: Tensor) -> Tensor:
+    def self_conditioning_embeddings(self, logits_BCV: Tensor) -> Tensor:
         """Returns sqrt(D) * softmax(logits) @ embedding table, [B, C, D], which the next step is conditioned on."""
         return self.vocabulary.mix(logits_BCV)
 

@@ -1,4 +1,5 @@
-"""Computes how much memory of a device keys and values may take, where no option says."""
+"""Computes how much memory of a device keys and values may take, and how much of a prompt is encoded at a time, where
+no option says."""
 
 import os
 
@@ -12,6 +13,23 @@ WORKING = 2**30
 """Bytes that a GPU keeps free for passes of the model, beside weights and caches."""
 UTILISATION = 0.9
 """Share of a GPU's memory that is used in all."""
+CPU_CHUNK, CHUNK, WIDE_CHUNK = 128, 512, 2048
+"""Prompt tokens encoded at a time: on a CPU, elsewhere, and on a GPU of `WIDE_MEMORY` that holds all weights, which it
+would read for every few tokens."""
+WIDE_MEMORY = 40e9
+"""Bytes of a GPU on which the keys that are written at once, 0.3 GB more at the published size, do not matter."""
+
+
+def prefill_chunk(device: torch.device, *, holds_all: bool) -> int:
+    """Returns the number of prompt tokens encoded at a time on a device.
+
+    Args:
+        holds_all: whether the device holds all weights; else experts stream to it.
+    """
+    if device.type == "cpu":
+        return CPU_CHUNK
+    wide = device.type == "cuda" and torch.cuda.get_device_properties(device).total_memory >= WIDE_MEMORY
+    return WIDE_CHUNK if wide and holds_all else CHUNK
 
 
 def cache_memory(device: torch.device, reserved: int, utilisation: float = UTILISATION) -> int:

@@ -137,6 +137,10 @@ class Runner(Protocol):
         """Returns the positions that it has room for: prompt, answer and the last canvas."""
 
     @property
+    def prefill_chunk(self) -> int:
+        """Returns the number of prompt tokens encoded at a time where no option says."""
+
+    @property
     def vision(self) -> VisionInput | None:
         """Tells how spans of a prompt become embeddings of images; None where the model reads text only."""
 

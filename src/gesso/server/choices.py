@@ -20,7 +20,7 @@ from starlette.types import Receive
 from gesso.engine.async_engine import AsyncEngine, RequestHandle
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
-from gesso.engine.request_builder import PreparedRequest
+from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.attended import disconnected, ready_before

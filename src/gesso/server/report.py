@@ -74,7 +74,7 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     if result.ignored:
         fields["ignored"] = list(result.ignored)
     if result.verify_rounds:
-        fields |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
+        fields |= {"verify_rounds": list(result.verify_rounds), "rejected_tokens": result.rejected_tokens}
     if result.guidance_passes:
         fields["guidance_passes"] = result.guidance_passes
     return DiffusionReport(

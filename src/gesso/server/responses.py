@@ -65,7 +65,7 @@ class DiffusionReport(BaseModel):
     ignored: list[str] | None = None
     """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: list[int] | None = None
-    disputed_tokens: int | None = None
+    rejected_tokens: int | None = None
     """Tokens that verification rejected, where it was asked for."""
     guidance_passes: int | None = None
     """Passes behind the second prompt of classifier-free guidance, where it was asked for."""

@@ -161,7 +161,7 @@ class InferenceTrace:
             }
             if rounds := sum(sum(result.verify_rounds) for result in results):
                 found["gesso.verify.rounds"] = rounds
-                found["gesso.verify.rejected_tokens"] = sum(result.disputed_tokens for result in results)
+                found["gesso.verify.rejected_tokens"] = sum(result.rejected_tokens for result in results)
         return found
 
 

@@ -6,3 +6,6 @@ A picture from a user goes `source` (bytes, within limits) -> `decode` (a Pillow
 Pictures and clips become patches exactly as the reference's processor makes them. `jpeg` looks at scans before a
 decoder sees them. Pillow, no torch.
 """
+
+NO_VISION = "this model reads text only: its checkpoint has no vision tower"
+"""Refuses an image, or the token of one."""

@@ -71,7 +71,7 @@ def outputs(model: DiffusionGemma) -> Tensor:
     cache = model.new_cache(1)
     model.encode(torch.arange(11)[None], cache)
     first = model.denoise(torch.arange(16)[None] * 3, cache)
-    return model.denoise(torch.arange(16)[None] * 5, cache, model.soft_embeddings(first))
+    return model.denoise(torch.arange(16)[None] * 5, cache, model.self_conditioning_embeddings(first))
 
 
 def forms_of(model: DiffusionGemma, chosen: Quantization) -> dict[str, Format]:

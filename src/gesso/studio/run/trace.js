@@ -53,7 +53,7 @@ function resultRow(recording) {
     mode: result.report.mode ?? "canvas",
     decision: result.report.decision ?? "",
     verify_rounds: result.report.verify_rounds ?? [],
-    disputed_tokens: result.report.disputed_tokens ?? 0,
+    rejected_tokens: result.report.rejected_tokens ?? 0,
   };
 }
 

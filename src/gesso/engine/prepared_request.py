@@ -1,0 +1,151 @@
+"""Holds a request between its checks and its first pass: `RequestBuilder` makes it, `finish` its state."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.compilation import Compilation
+from gesso.engine.constraint import OutputConstraint
+from gesso.engine.constraint_job import ConstraintJob
+from gesso.engine.cost import CostModel
+from gesso.engine.request_state import RequestState, answer_positions, new_request
+from gesso.errors import OptionError
+from gesso.generation import GenerationConfig, RequestOptions
+from gesso.runner.prompt_input import PromptInput
+from gesso.runner.protocol import Runner
+from gesso.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Bounds the positions of a request: `limit` of them, which is the bound of `holder`."""
+
+    limit: int
+    holder: str
+
+    @classmethod
+    def of(cls, runner: Runner, max_length: int | None) -> "Context":
+        """Returns the model's limit, or a server's where that is less."""
+        if max_length is not None and max_length < runner.max_model_len:
+            return cls(max_length, "this server's")
+        return cls(runner.max_model_len, "the model's")
+
+
+@dataclass(slots=True)
+class PreparedRequest:
+    """Holds a checked and tokenised request while its constraint is compiled; it is finished or cancelled, once."""
+
+    prompt: PromptInput
+    second: PromptInput | None
+    """The prompt that guidance leads away from; None without guidance."""
+    response_prefix: tuple[int, ...]
+    """Tokens that the answer is made to begin with."""
+    config: GenerationConfig
+    asked: RequestOptions
+    context: Context
+    job: ConstraintJob | None
+    runner: Runner
+    tokenizer: Tokenizer
+    costs: CostModel
+    chunk: int
+    """Prompt tokens encoded at a time."""
+    measure: bool
+    """Whether `mode: auto` may measure the model in `finish`."""
+    adapter: str | None
+    frames: bool
+    """Whether the events tell of every denoising step."""
+    since: float = field(default_factory=time.monotonic)
+    """When it was checked, by the monotonic clock: what its time limit counts from."""
+
+    @property
+    def compilation(self) -> Compilation[TokenAutomaton] | None:
+        """Returns the making of its constraint, joined; None where there is no constraint."""
+        return None if self.job is None else self.job.compilation
+
+    @property
+    def ready(self) -> bool:
+        """Tells whether `finish` has nothing to wait for."""
+        return self.compilation is None or self.compilation.ready
+
+    def on_ready(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when it is: here, or in the thread that compiles."""
+        if self.compilation is None:
+            listener()
+        else:
+            self.compilation.on_ready(listener)
+
+    def finish(self) -> RequestState:
+        """Returns the state, after the constraint is compiled.
+
+        Raises:
+            OptionError: the constraint cannot be used, or its shortest answer is too long.
+        """
+        shape, prefix = self.runner.config, len(self.response_prefix)
+        width = self.config.canvas_length or shape.canvas_length
+        constraint = None if self.job is None else self.job.finish(self.config, self.runner, prefix)
+        canvas = needs_canvas(self.asked)
+        config, decision = _choose_mode(self.config, width, constraint, self.costs, measure=self.measure, canvas=canvas)
+        positions = prefix + answer_positions(config, width)
+        if len(self.prompt) + positions > self.context.limit:
+            raise OptionError(
+                f"{len(self.prompt)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) "
+                f"are past {self.context.holder} {self.context.limit}",
+                option="max_new_tokens",
+            )
+        if canvas and config.mode == "ar":
+            name = "classifier" if self.asked.classifier is not None else "accept"
+            raise OptionError(f"mode ar has no canvas: leave {name} out", option=name)
+        if self.second is not None and len(self.second) + positions > self.context.limit:
+            raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
+        return new_request(
+            self.prompt,
+            config,
+            self.asked,
+            shape,
+            self.tokenizer,
+            limit=self.context.limit,
+            prefill_chunk=self.chunk,
+            response_prefix=self.response_prefix,
+            second=self.second,
+            constraint=constraint,
+            ignored=() if self.job is None else self.job.compilation.ignored,
+            adapter=self.adapter,
+            frames=self.frames,
+            decision=decision,
+            costs=self.costs,
+            image_cost=self.runner.vision.token_cost if self.runner.vision is not None else 0.0,
+        )
+
+    def cancel(self) -> None:
+        """Stops compiling, unless others wait for the same constraint."""
+        if self.compilation is not None:
+            self.compilation.leave()
+
+
+def needs_canvas(asked: RequestOptions) -> bool:
+    """Tells whether a request brings what works on a canvas alone."""
+    return asked.classifier is not None or asked.accept is not None
+
+
+def _choose_mode(
+    config: GenerationConfig,
+    width: int,
+    constraint: OutputConstraint | None,
+    costs: CostModel,
+    *,
+    measure: bool,
+    canvas: bool,
+) -> tuple[GenerationConfig, str]:
+    """Settles `mode: auto`; returns the settings and the reason. `canvas`: what the request brings needs one."""
+    if config.mode != "auto":
+        return config, ""
+    asks = (canvas, config.canvas, config.start_canvas, config.probe, config.guidance_scale != 1)
+    if any(asks) or config.verify not in (0, "auto"):
+        return config.override(mode="canvas"), "what it asks for needs a canvas"
+    longest = None if constraint is None else constraint.automaton.longest
+    most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)
+    if measure:
+        costs.measure(width)
+    decision = costs.choose(width, most)
+    return config.override(mode=decision.mode), decision.reason
