@@ -14,9 +14,9 @@ Regular expressions: `regex`, `regex_groups` -> `regex_characters`, `unicode_set
 
 Expressions become automata over bytes: `expression` -> `bytes_automaton` (`determinize`: `plain_subsets`,
 `counted_subsets` -> `minimize`; `deterministic`, `pairings`, `tries`; `byte_table`, `embedding`, `measures`,
-`distances`). With a tokenizer, `compile` makes automata over tokens (`survey` chooses the parts that are compiled
-alone, `blocks` puts them into the graph; `token_parts`, `token_functions` and `transitions` are the vocabulary's pass),
-and `compilation` does so in threads, lanes and turns (`quick_turns`).
+`distances`), within the `budget` of one constraint. With a tokenizer, `compile` makes automata over tokens (`survey`
+chooses the parts that are compiled alone, `blocks` puts them into the graph; `token_parts`, `token_functions` and
+`transitions` are the vocabulary's pass), and `compilation` does so in threads, lanes and turns (`quick_turns`).
 
 A step: `class_pass` (a prediction by classes of tokens) -> `inference` (marginals, the most probable canvas; `window`,
 `counters`, `stays`, `scan`). `verdict` says whether a text is taken, and why not. `sized_cache` keeps automata. There

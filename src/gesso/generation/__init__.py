@@ -3,7 +3,8 @@
 `GenerationConfig` has a checkpoint's defaults and a request's settings, `RequestOptions` what belongs to one request
 alone; both are parts of the table of options.
 
-`config`, `strategies` and `contradictions` are the configuration's, `request` what a single request may ask.
+`config` within `bounds`, `strategies` (in the `table` of options) and `contradictions` are the configuration's,
+`request` what a single request may ask.
 """
 
 from gesso.generation.bounds import LARGEST_BIAS, MOST_LOGPROBS, NARROWEST, VERIFY_THRESHOLD
