@@ -16,8 +16,6 @@ GessoError
         └── RankLostError  a process that computes a part of the model has ended or hangs
 """
 
-from collections import abc
-
 
 class GessoError(Exception):
     """Marks every error that gesso raises on purpose."""
@@ -44,7 +42,7 @@ class OptionError(UserError):
     """Reports an option or request field that is impossible or contradicts another."""
 
     @classmethod
-    def no_adapter(cls, name: str, known: abc.Iterable[str]) -> "OptionError":
+    def no_adapter(cls, name: str, known: tuple[str, ...]) -> "OptionError":
         """Returns the error that refuses a name that no adapter has."""
         return cls(f"no adapter {name!r}; known: {', '.join(sorted(known)) or 'none'}", option="adapter")
 

@@ -95,6 +95,7 @@ class Reciter:
         self.passes = 0
 
     dtype = torch.float32
+    offload = None
 
     @property
     def vocabulary(self) -> "Reciter":

@@ -62,7 +62,7 @@ class AdapterSwitch:
             OptionError: the message says which there are.
         """
         if name is not None and name not in self._layers:
-            raise OptionError.no_adapter(name, self._layers)
+            raise OptionError.no_adapter(name, self.names)
 
     def activate(self, name: str | None) -> bool:
         """Computes with the adapter `name`, or with the base weights alone, from here on; returns whether that is a
