@@ -15,16 +15,16 @@ from gesso.file_lock import held_folder, hold
 def test_a_folder_is_held_while_it_is_emptied_and_renamed(tmp_path: Path) -> None:
     folder = tmp_path / "one"
     folder.mkdir()
-    with held_folder(folder, "taken", "out"):
+    with held_folder(folder, "taken"):
         for _ in range(2):
-            with pytest.raises(OptionError, match=r"^taken$") as info, held_folder(folder, "taken", "out"):
+            with pytest.raises(OptionError, match=r"^taken$") as info, held_folder(folder, "taken"):
                 pass
             assert info.value.option == "out"
         (folder / "file").write_text("x", "utf-8")
         folder = folder.rename(tmp_path / "other")
-        with pytest.raises(OptionError, match=r"^taken$"), held_folder(folder, "taken", "out"):
+        with pytest.raises(OptionError, match=r"^taken$"), held_folder(folder, "taken"):
             pass
-    with held_folder(folder, "taken", "out"):
+    with held_folder(folder, "taken"):
         pass
     assert [path.name for path in folder.iterdir()] == ["file"]
 
@@ -34,7 +34,7 @@ def test_a_forked_process_holds_nothing(tmp_path: Path) -> None:
     """A worker that outlives the process which made it, one that was killed, keeps nobody from the folder."""
     reading, writing = os.pipe()
     begun, begins = os.pipe()
-    with held_folder(tmp_path, "taken", "out"):
+    with held_folder(tmp_path, "taken"):
         child = os.fork()
         if not child:
             os.close(writing)
@@ -43,7 +43,7 @@ def test_a_forked_process_holds_nothing(tmp_path: Path) -> None:
             os._exit(0)
         os.read(begun, 1)
     try:
-        with held_folder(tmp_path, "taken", "out"):
+        with held_folder(tmp_path, "taken"):
             pass
     finally:
         for end in (writing, reading, begun, begins):
@@ -69,5 +69,5 @@ def test_a_file_system_without_locks_keeps_nobody_from_work(
 
 def test_a_system_without_locks_keeps_nobody_from_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_lock, "fcntl", None)
-    with held_folder(tmp_path, "taken", "out"), held_folder(tmp_path, "taken", "out"):
+    with held_folder(tmp_path, "taken"), held_folder(tmp_path, "taken"):
         pass

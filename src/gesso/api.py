@@ -8,6 +8,7 @@ from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
+from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.family import (
     BlockDiffusionModel,
@@ -17,7 +18,7 @@ from gesso.models.family import (
     read_defaults,
 )
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder, pick_device, read_generation_defaults
+from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.options import Integer
@@ -119,7 +120,7 @@ def load(
         raise OptionError(f"device_memory must be at least 1 byte, got {limit}", option="device_memory")
     given = {"adapter": adapter is not None, "cuda_graphs": cuda_graphs}
     needs_all = [name for name, wanted in given.items() if wanted]
-    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell or _say_nothing)
+    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
     model = load_folder(folder, device, dtype, offload=offload)
     # A delta for each of encoder and decoder cannot be merged into the weights that they share.
     if adapter is not None and not load_adapter(model, Path(adapter)).separate:
@@ -127,10 +128,6 @@ def load(
     defaults = read_generation_defaults(folder, model.config)
     vision = _load_tower(folder, device, dtype)
     return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)
-
-
-def _say_nothing(line: str) -> None:
-    pass
 
 
 def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:

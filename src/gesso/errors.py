@@ -16,6 +16,8 @@ GessoError
         └── RankLostError  a process that computes a part of the model has ended or hangs
 """
 
+from collections.abc import Iterable
+
 
 class GessoError(Exception):
     """Marks every error that gesso raises on purpose."""
@@ -40,6 +42,11 @@ class UserError(GessoError, ValueError):
 
 class OptionError(UserError):
     """Reports an option or request field that is impossible or contradicts another."""
+
+    @classmethod
+    def no_adapter(cls, name: str, known: Iterable[str]) -> "OptionError":
+        """Returns the error that refuses a name that no adapter has."""
+        return cls(f"no adapter {name!r}; known: {', '.join(sorted(known)) or 'none'}", option="adapter")
 
 
 class ConfigError(UserError):

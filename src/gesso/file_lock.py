@@ -53,11 +53,11 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def held_folder(folder: Path, refusal: str, option: str) -> Iterator[None]:
+def held_folder(folder: Path, refusal: str) -> Iterator[None]:
     """Locks a folder, which is there; it may be filled, emptied and renamed meanwhile, but not made anew.
 
     Raises:
-        OptionError: with this refusal, where another process holds it.
+        OptionError: of the option `out`, with this refusal, where another process holds it.
     """
     if fcntl is None:
         yield
@@ -65,7 +65,7 @@ def held_folder(folder: Path, refusal: str, option: str) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     _held.add(handle)
     try:
-        hold(handle, refusal, option)
+        hold(handle, refusal, "out")
         yield
     finally:
         if handle in _held:

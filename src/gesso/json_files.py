@@ -29,15 +29,15 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is no JSON: {error}") from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds no JSON object")
-    if _is_deeper(value, MAX_DEPTH):
+    if _is_too_deep(value):
         raise CheckpointError(f"{path} is nested deeper than {MAX_DEPTH} levels")
     return value
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Says whether containers are nested more than so many levels deep, without recursion."""
+def _is_too_deep(value: Any) -> bool:
+    """Says whether containers are nested more than `MAX_DEPTH` levels deep, without recursion."""
     level = [value]
-    for _ in range(levels):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level

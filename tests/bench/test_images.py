@@ -81,7 +81,7 @@ def test_the_arithmetic_is_that_of_the_towers_weights() -> None:
 
 def test_what_cannot_be_shown_is_refused(tiny: Engine, seeing: Engine, files: list[Path], tmp_path: Path) -> None:
     for engine, some, error in (
-        (tiny, files, "--image: this model has no eyes"),
+        (tiny, files, "--image: this model reads text only"),
         (seeing, [tmp_path / "none.png"], "none.png' is no file"),
     ):
         kind: Any = ImageError if engine is seeing else OptionError

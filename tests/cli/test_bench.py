@@ -293,7 +293,7 @@ def test_images_are_in_the_prompt_and_in_the_report(bench: Gesso, tmp_path: Path
     for more, message in (
         ((folder, "--prompt", 20, "--image", file, "--image-budget", 70), "--prompt 20 counts the images' tokens"),
         ((folder, "--image", file, "--peer", "transformers"), "is shown no images"),
-        (("mini", "--image", file), "--image: this model has no eyes"),
+        (("mini", "--image", file), "--image: this model reads text only"),
         (("--random-weights", folder, "--image", file), "--image needs a checkpoint with a vision tower"),
         ((folder, "--image", tmp_path / "none.png"), "none.png' is no file"),
     ):

@@ -96,7 +96,7 @@ def test_a_model_without_eyes_says_so_when_an_image_is_attached(gesso: Gesso, pa
     (tmp_path / "a b.png").write_bytes(png())
     outcome = gesso("chat", stdin=f"/image {tmp_path / 'a b.png'}\n/image\none\n")
     first, second = outcome.err.splitlines()
-    assert first.startswith("gesso: this model has no eyes")
+    assert first.startswith("gesso: this model reads text only")
     assert second == "gesso: /image needs the name of a file: /image FILE"
     assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
 

@@ -70,9 +70,9 @@ def test_mistakes_get_one_line(gesso: Gesso, seeing: Path, bundled: Path, data: 
     for arguments, message in (
         (
             (data, "--model", blind),
-            f"{data}, line 1: message 1: the message holds an image, and this model has no eyes",
+            f"{data}, line 1: message 1: the message holds an image, and this model reads text only",
         ),
-        ((data, "--model", blind, "--estimate"), "the data holds images, and this model has no eyes"),
+        ((data, "--model", blind, "--estimate"), "the data holds images, and this model reads text only"),
         ((data, "--model", seeing, "--train-vision"), "--train-vision needs the method full"),
         ((text, "--model", seeing, "--train-vision", "--method", "full"), "no line holds one"),
         (("--model", seeing, "--train-vision", "--estimate"), "--train-vision is for data with images"),

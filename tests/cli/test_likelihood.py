@@ -107,4 +107,4 @@ def test_images_are_refused_for_what_they_are(gesso: Gesso, tmp_path: Path) -> N
     outcome = gesso("eval", make_seeing_folder(tmp_path / "seeing"), "--likelihood", path, "--samples", 0)
     assert (outcome.code, outcome.out) == (2, "")
     assert "line 1: images cannot be scored: leave this line out" in outcome.err
-    assert "this model has no eyes" in gesso("eval", "mini", "--likelihood", path, "--samples", 0).err
+    assert "this model reads text only" in gesso("eval", "mini", "--likelihood", path, "--samples", 0).err

@@ -224,6 +224,6 @@ def test_images_go_to_a_server_as_data_urls(gesso: Gesso, seeing_folder: Path, t
         assert (outcome.code, outcome.out.count("\n") >= 3) == (0, True)
         assert "goes with your next message" in outcome.err
         stats = service.stats()
-        assert (stats.images, stats.images_encoded) == (2, 1)
-        assert stats.prompt_tokens > 2 * 66
+        assert (stats.counters.images, stats.images_encoded) == (2, 1)
+        assert stats.counters.prompt_tokens > 2 * 66
     service.close()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constraints.tables import automaton_of
 from gesso.constraints.automaton import FAR, TokenAutomaton
 from gesso.constraints.transitions import REFUSED
 from gesso.errors import OptionError
@@ -17,7 +18,7 @@ SIMPLE = [[-1, -1, 1, -1], [-1, -1, 1, 2], [-1, -1, -1, -1]]
 
 def simple() -> TokenAutomaton:
     """`2+ 3?`"""
-    return TokenAutomaton.from_table(SIMPLE, accepting=[1, 2], end_tokens=[0, 1])
+    return automaton_of(SIMPLE, accepting=[1, 2], end_tokens=[0, 1])
 
 
 def test_the_end_leads_to_done_where_only_the_filling_token_follows() -> None:
@@ -41,21 +42,21 @@ def test_distances_count_the_end_token() -> None:
 
 
 def test_another_token_may_fill() -> None:
-    automaton = TokenAutomaton.from_table(SIMPLE, [1], end_tokens=[1], fill_token=0)
+    automaton = automaton_of(SIMPLE, [1], end_tokens=[1], fill_token=0)
     assert automaton.advance(automaton.start, [2, 1, 0, 0]) == automaton.done
     assert automaton.advance(automaton.start, [2, 0]) == REFUSED
     assert automaton.advance(automaton.start, [2, 1, 1]) == REFUSED
 
 
 def test_an_end_token_is_no_text() -> None:
-    automaton = TokenAutomaton.from_table([[0, 0, 0]], [0], end_tokens=[2])
+    automaton = automaton_of([[0, 0, 0]], [0], end_tokens=[2])
     assert automaton.advance(automaton.start, [0, 1, 2, 2]) == automaton.done
     assert automaton.advance(automaton.start, [2, 1]) == REFUSED
 
 
 def test_useless_states_are_dropped_and_equal_tokens_merged() -> None:
     # State 1 leads nowhere, state 3 is never reached; tokens 1 and 2 do the same but for that.
-    automaton = TokenAutomaton.from_table([[-1, 2, 2, 1], [-1, 1, 1, 1], [-1, -1, -1, -1], [-1, 2, 3, 2]], [2], [0])
+    automaton = automaton_of([[-1, 2, 2, 1], [-1, 1, 1, 1], [-1, -1, -1, -1], [-1, 2, 3, 2]], [2], [0])
     assert automaton.next_SK.shape == (3, 2)
     assert automaton.class_V[1] == automaton.class_V[2] != REFUSED
     assert automaton.class_V[3] == REFUSED
@@ -64,9 +65,9 @@ def test_useless_states_are_dropped_and_equal_tokens_merged() -> None:
 
 def test_a_language_without_a_text_is_refused() -> None:
     with pytest.raises(OptionError, match="no text that this vocabulary can spell"):
-        TokenAutomaton.from_table([[-1, 0]], [], [0])
+        automaton_of([[-1, 0]], [], [0])
     with pytest.raises(OptionError, match="no text"):
-        TokenAutomaton.from_table([[-1, -1], [-1, -1]], [1], [0])
+        automaton_of([[-1, -1], [-1, -1]], [1], [0])
 
 
 @given(data=st.data(), states=st.integers(1, 4), vocab=st.integers(2, 4))
@@ -90,7 +91,7 @@ def test_it_accepts_what_the_table_accepts(data: st.DataObject, states: int, voc
         tokens for length in range(1, 5) for tokens in itertools.product(range(vocab), repeat=length) if accepts(tokens)
     }
     try:
-        automaton = TokenAutomaton.from_table(table, accepting, ends)
+        automaton = automaton_of(table, accepting, ends)
     except OptionError:
         assert not valid
         return

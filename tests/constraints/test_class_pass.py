@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constraints.conftest import cases
-from gesso.constraints.automaton import TokenAutomaton
+from constraints.tables import automaton_of
 from gesso.constraints.class_pass import ClassPass, TokenClasses
 from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
@@ -116,7 +116,7 @@ def test_a_table_in_few_bits_is_read_as_what_its_bits_stand_for(form: Format, dt
 
 
 NEVER = [-1] * 9
-AUTOMATON = TokenAutomaton.from_table(
+AUTOMATON = automaton_of(
     [[-1, *[1] * 60, *[2] * 200, *NEVER], [-1, *[1] * 260, *NEVER], [-1, *[1] * 60, *[0] * 200, *NEVER]], [1], [0]
 )
 

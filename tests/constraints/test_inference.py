@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from constraints.conftest import cases
+from constraints.tables import automaton_of
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.emissions import Emissions
 from gesso.constraints.inference import Lattice
@@ -50,7 +51,7 @@ def make_cases(draw: st.DrawFn) -> Case:
     accepting = draw(st.sets(st.integers(0, states - 1), min_size=1))
     ends = draw(st.lists(st.integers(0, vocab - 1), min_size=1, max_size=2, unique=True))
     try:
-        automaton = TokenAutomaton.from_table(table, accepting, ends)
+        automaton = automaton_of(table, accepting, ends)
     except OptionError:
         assume(False)
     scores = draw(st.sampled_from([1.0, 20.0, 500.0])) * torch.from_numpy(generator.normal(size=(width, vocab)))
@@ -96,7 +97,7 @@ def test_it_is_the_enumeration(case: Case) -> None:
 
 
 # Tokens 0 and 1 end, 0 fills; the text is any number of 2s and 3s after a 2.
-AUTOMATON = TokenAutomaton.from_table([[-1, -1, 1, -1], [-1, -1, 1, 1]], [1], [0, 1])
+AUTOMATON = automaton_of([[-1, -1, 1, -1], [-1, -1, 1, 1]], [1], [0, 1])
 
 
 def canvas(scores_CV: Tensor, budget: int | None, start: int = AUTOMATON.start) -> list[int]:
@@ -245,7 +246,7 @@ def test_what_plain_products_lose_is_found_in_log_space() -> None:
     table[range(40), 2], table[40, 3] = range(1, 41), 40
     table[0, 3] = table[41, 3] = 41
     table[range(41, 91), 2] = range(42, 92)
-    lattice = Lattice(TokenAutomaton.from_table(table, [40, 91], [0, 1]))
+    lattice = Lattice(automaton_of(table, [40, 91], [0, 1]))
     automaton, emissions = lattice.automaton, lattice.emissions(scores)
     first = np.full(len(automaton.next_SK), -math.inf)
     first[automaton.start] = 0.0

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constraints.tables import automaton_of
 from gesso.constraints.inference import Lattice
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 
@@ -66,9 +67,8 @@ def test_bytes_are_counted_once_whoever_shares_them() -> None:
 
 
 def test_a_lattice_knows_its_size_before_its_first_use() -> None:
-    from gesso.constraints.automaton import TokenAutomaton
 
-    automaton = TokenAutomaton.from_table([[0, 1, -1], [-1, 1, -1]], accepting=[1], end_tokens=[2])
+    automaton = automaton_of([[0, 1, -1], [-1, 1, -1]], accepting=[1], end_tokens=[2])
     lattice = Lattice(automaton)
     lattice.prepare()
     before = held_bytes(lattice)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from constraints.tables import transitions_of
 from gesso.constraints import determinize, distances, minimize, pairings, token_functions, token_parts, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
@@ -14,7 +15,6 @@ from gesso.constraints.distances import FAR, heights, steps
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
-from gesso.constraints.transitions import Transitions
 from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError
 from gesso.kernels import host
@@ -71,7 +71,7 @@ def test_pairs_and_tables_are_those_of_arrays(seed: int, without_kernels: pytest
     states, kinds = 6 + seed, 9
     table = np.where(random.random((states, kinds)) < 0.5, random.integers(0, states, (states, kinds)), -1)
     table[:, 7], table[:, 8] = table[:, 2], -1
-    listed = Transitions.of_table(table)
+    listed = transitions_of(table)
     # One source, and one target, is left out; so classes that differ become alike.
     source, target = np.arange(states, dtype=np.int32), np.arange(states, dtype=np.int32)
     source[1] = target[2] = -1
@@ -110,7 +110,7 @@ def test_functions_that_cannot_be_told_apart_are_found(
 
 
 def test_a_table_past_the_budget_is_refused() -> None:
-    listed = Transitions.of_table(np.diag(np.arange(20)))  # 400 pairs of 8 bytes, and as many cells of 4
+    listed = transitions_of(np.diag(np.arange(20)))  # 400 pairs of 8 bytes, and as many cells of 4
     own = np.arange(20, dtype=np.int32)
     with within(Budget(max_bytes=4800)):
         assert listed.merged(own, own, 20, 20)[0].shape == (20, 20)

@@ -112,9 +112,9 @@ def test_results_do_not_depend_on_neighbours(mini: Engine, start: Start) -> None
             service.submit(request, listeners[i])
         assert [told(listeners[i].result) for i in range(len(requests))] == solo
     stats = service.stats()
-    assert stats.cached_tokens > 0
+    assert stats.counters.cached_tokens > 0
     assert stats.requests == {"stop": stats.requests["stop"], "length": 2 * len(requests) - stats.requests["stop"]}
-    assert stats.canvas_steps > 2 * stats.steps, "canvases shared passes"
+    assert stats.counters.canvas_steps > 2 * stats.counters.steps, "canvases shared passes"
 
 
 def test_a_conversation_goes_on_from_what_was_read(mini: Engine, start: Start) -> None:
@@ -280,7 +280,7 @@ def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine,
     assert [told(end.result) for end in (first, last) if isinstance(end, Finished)] == [
         told(tiny.generate_batch([good])[0])
     ] * 2
-    assert service.stats().crashed_passes == 0
+    assert service.stats().counters.crashed_passes == 0
 
 
 def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -> None:

@@ -104,7 +104,7 @@ def test_the_async_engine_accounts_for_both_caches(tiny: Engine) -> None:
         options = {**SHORT, "guidance_scale": 3.0}
         plain_need = service._core.need(tiny.start(Request(PROMPT, SHORT)))
         assert service._core.need(tiny.start(Request(PROMPT, options))) > 1.5 * plain_need
-        before = service.stats().canvas_steps
+        before = service.stats().counters.canvas_steps
         for _ in range(2):  # the second time with a stored prefix
             done = threading.Event()
             service.submit(
@@ -113,7 +113,7 @@ def test_the_async_engine_accounts_for_both_caches(tiny: Engine) -> None:
             assert done.wait(60)
         results = [event.result for event in events if isinstance(event, Finished)]
         assert results[0].token_ids == results[1].token_ids == ask(tiny, guidance_scale=3.0).token_ids
-        assert service.stats().canvas_steps - before == sum(result.passes for result in results)
+        assert service.stats().counters.canvas_steps - before == sum(result.passes for result in results)
     finally:
         service.close()
     assert service.stats().cache_bytes == 0

@@ -173,7 +173,7 @@ def test_a_stored_prefix_ends_before_an_image_or_behind_it(seeing: Engine, start
     third = ask(service, turns(["word " * 40, one, "what is it? " * 5 + "why?"]))
     assert third.cached_tokens >= span.end
     stats = service.stats()
-    assert (stats.images, stats.cached_images, stats.images_encoded) == (3, 1, 2)
+    assert (stats.counters.images, stats.counters.cached_images, stats.images_encoded) == (3, 1, 2)
 
 
 def test_in_a_long_conversation_each_image_is_encoded_once(seeing: Engine, start: Start) -> None:
@@ -185,9 +185,9 @@ def test_in_a_long_conversation_each_image_is_encoded_once(seeing: Engine, start
         result = ask(service, talk)
         talk.append({"role": "assistant", "content": result.text})
     stats = service.stats()
-    assert stats.images == 1 + 1 + 2 + 2
+    assert stats.counters.images == 1 + 1 + 2 + 2
     assert stats.images_encoded == 2
-    assert stats.cached_images >= 3
+    assert stats.counters.cached_images >= 3
     assert result.cached_tokens > 128
 
 
@@ -211,12 +211,12 @@ def test_the_store_keeps_no_pixels(seeing: Engine) -> None:
 def test_a_text_only_checkpoint_says_that_it_has_no_eyes(tiny: Engine) -> None:
     for prompt, option in (("what?", {"images": [picture()]}), ("what?", {"videos": [[(picture(), 0.0)]]})):
         with pytest.raises(
-            OptionError, match=r"^this model has no eyes: its checkpoint holds no vision tower"
+            OptionError, match=r"^this model reads text only: its checkpoint has no vision tower"
         ) as error:
             tiny.generate(prompt, **option)
         assert error.value.option in option
     for messages in (turns([picture(), "what?"]), turns([picture()])):
-        with pytest.raises(OptionError, match=r"^this model has no eyes"):
+        with pytest.raises(OptionError, match=r"^this model reads text only"):
             tiny.generate(messages)
 
 

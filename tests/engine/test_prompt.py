@@ -142,7 +142,7 @@ def test_a_misshapen_part_is_refused(engine: Engine, part: Any, message: str) ->
 def test_an_image_token_without_an_image_is_refused_and_what_is_typed_is_text(engine: Engine, token: str) -> None:
     number = engine.tokenizer.special[token]
     for prompt, raw in (([5, number], False), (f"what is {token}?", True)):
-        with pytest.raises(TextError, match="holds the token of an image: this model has no eyes"):
+        with pytest.raises(TextError, match="holds the token of an image: this model reads text only"):
             ids(engine, prompt, raw=raw)
     assert number not in ids(engine, f"what is {token}?")
 

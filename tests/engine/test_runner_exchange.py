@@ -95,7 +95,7 @@ def test_a_service_calls_it_from_one_thread(start: Start) -> None:
     assert {listener.result.text for listener in listeners} == {WORDS}
     until(lambda: len(runner.measured) == 12)
     assert runner.threads == {"gesso-engine"}
-    assert service.stats().prefix_failures == service.stats().crashed_passes == 0
+    assert service.stats().counters.prefix_failures == service.stats().counters.crashed_passes == 0
 
 
 # Costs.
@@ -240,7 +240,7 @@ def test_stored_prefixes_are_a_help_and_no_more(start: Start, where: str) -> Non
     for listener in listeners:
         assert listener.result.text == WORDS
         assert listener.result.cached_tokens == 0
-    assert service.stats().prefix_failures >= 3
+    assert service.stats().counters.prefix_failures >= 3
     assert service.stats().requests == {"stop": 4}
     runner.fail.clear()
     again = Listener()

@@ -10,7 +10,7 @@ import pytest
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.errors import OptionError
 from gesso.generation import LARGEST_BIAS, GenerationConfig, RequestOptions, engine_options, split_options
-from gesso.generation.config import MOST_STEPS
+from gesso.generation.bounds import MOST_STEPS
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": [1, "b", [2]]}}}
 

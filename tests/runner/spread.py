@@ -110,7 +110,7 @@ def check_requests(engine: Engine, folder: Path) -> None:
             for request, listener in zip(requests()[some], listeners, strict=True):
                 service.submit(request, listener)
             assert [told(listener.result) for listener in listeners] == expected[some]
-        assert service.stats().cached_tokens > 0
+        assert service.stats().counters.cached_tokens > 0
     finally:
         service.close()
 

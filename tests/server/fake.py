@@ -11,6 +11,7 @@ from typing import Any
 from gesso.engine.async_engine import Limits, Stats
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
+from gesso.engine.limits import Counters
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.errors import ClosingError
 from gesso.generation import GenerationConfig
@@ -20,21 +21,18 @@ from gesso.text.output import ToolCall
 from gesso.text.tokenizer import Tokenizer
 
 STATS = Stats(
+    counters=Counters(
+        steps=40, canvas_steps=50, prompt_tokens=200, cached_tokens=50, prefix_failures=2, crashed_passes=1
+    ),
     waiting=3,
     running=2,
-    steps=40,
-    canvas_steps=50,
     canvases=10,
-    prompt_tokens=200,
-    cached_tokens=50,
     completion_tokens=300,
     requests={"stop": 7, "crash": 1},
     cache_bytes=1000,
     prefix_bytes=500,
     kv_memory=4096,
     expected_seconds=1.5,
-    prefix_failures=2,
-    crashed_passes=1,
 )
 
 RESULT = GenerationResult(

@@ -226,6 +226,6 @@ def test_a_model_without_eyes_says_so_by_every_interface(service: FakeService) -
     ):
         response = client.post(path, json={"model": "mini", **fields})
         assert response.status_code == 400
-        assert "this model has no eyes" in response.text
+        assert "this model reads text only" in response.text
         assert place in response.text
     assert service.requests == []

@@ -199,7 +199,7 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
         ({"options": {"repeat_penalty": 1.2}}, "only 1"),
         (
             {"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]},
-            "messages[0].images[0]: this model has no eyes",
+            "messages[0].images[0]: this model reads text only",
         ),
     ],
 )

@@ -111,11 +111,11 @@ def test_the_engine_goes_on_while_a_constraint_is_read(service: AsyncEngine, mon
                 asyncio.create_task(client.post("/v1/chat/completions", json=question(response_format=SCHEMA)))
                 for _ in range(2)
             ]
-            before = service.stats().steps
+            before = service.stats().counters.steps
             for seed in range(3):
                 healthy = await client.post("/v1/chat/completions", json=question(seed))
                 assert healthy.status_code == 200
-            assert service.stats().steps > before
+            assert service.stats().counters.steps > before
             assert not any(task.done() for task in twice)
             go_on.set()
             for task in twice:

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer as Backend
 
 from gesso.errors import CheckpointError, TextError
 from gesso.tasks.vocabulary import SPECIAL_TOKENS, build_tokenizer
-from gesso.text.tokenizer import UNBOUNDED, Tokenizer
+from gesso.text.tokenizer import ASSUMED_CHARACTERS, Tokenizer
 
 
 def test_special_tokens_are_known_by_their_text(tokenizer: Tokenizer) -> None:
@@ -137,4 +137,4 @@ def dropping(part: str) -> Backend:
 
 @pytest.mark.parametrize("part", ["strip", "replace", "removed", "words", "unknown", "added"])
 def test_where_characters_are_dropped_nothing_bounds_them(part: str) -> None:
-    assert Tokenizer(dropping(part)).max_characters == UNBOUNDED
+    assert Tokenizer(dropping(part)).max_characters == ASSUMED_CHARACTERS

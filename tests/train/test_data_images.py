@@ -154,7 +154,9 @@ def test_damaged_and_too_long_pictures_are_refused_by_name(folder: Path, tmp_pat
 
 def test_a_model_without_eyes_says_so(folder: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [says(image("pictures/1.png")), answer("y")])
-    with pytest.raises(DataError, match="line 1: message 1: the message holds an image, and this model has no eyes"):
+    with pytest.raises(
+        DataError, match="line 1: message 1: the message holds an image, and this model reads text only"
+    ):
         data(folder, path, sees=False)
 
 

@@ -155,7 +155,7 @@ def test_a_recipe_without_eyes_refuses_images() -> None:
     tokenizer, template = Tokenizer(build_tokenizer()), ChatTemplate(TEMPLATE, TOKENS)
     data = TaskData((), tokenizer, template, 1, seed=0)
     assert data._draw(Letters(), Random(0)).prompt
-    with pytest.raises(OptionError, match="task 'letters' shows images, and this recipe's model has no eyes"):
+    with pytest.raises(OptionError, match="task 'letters' shows images, and this model reads text only"):
         data._draw(Pictures(), Random(0))
     skills = skill_data((ALL,), seed=3)
     assert skills.conversation(Letters().sample(Random(0))).prompt

@@ -454,7 +454,7 @@ GOOD = {"text": "good"}
         (chat(user({"text": "x"}), assistant("y")), "message 1: content must be .*, not an object"),
         (chat(user(["x"]), assistant("y")), "message 1: content holds a part of type None"),
         (chat(user([{"type": "image"}]), assistant("y")), "message 1: an image names no file"),
-        (chat(user([{"type": "image", "path": "a.png"}]), assistant("y")), "message 1: .* this model has no eyes"),
+        (chat(user([{"type": "image", "path": "a.png"}]), assistant("y")), "message 1: .* this model reads text only"),
         (chat(user([{"type": "video"}]), assistant("y")), "of type 'video'; only text and images are supported"),
         (chat(user("x"), assistant([{"type": "image", "path": "a"}])), "of type 'image'; only text is supported"),
         (chat(user([{"type": "image", "file": "a.png"}]), assistant("y")), "unknown key 'file'; known: type, path"),

@@ -11,10 +11,11 @@ from gesso.bench.floor import Rates
 from gesso.bench.machine import synchronise
 from gesso.bench.spread import Spread
 from gesso.engine.engine import Engine
-from gesso.engine.media import NO_EYES, Media, MediaOptions, Source
+from gesso.engine.media import Media, MediaOptions, Source
 from gesso.errors import OptionError
 from gesso.models.vision_config import VisionConfig
 from gesso.runner.model_runner import ModelRunner
+from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 
 AROUND = 2
@@ -36,7 +37,7 @@ class BenchImages:
         vision = engine.runner.vision
         self._budget = budget if vision is None else budget or vision.budget
         if files and vision is None:
-            raise OptionError(f"--image: {NO_EYES}", option="image")
+            raise OptionError(f"--image: {NO_VISION}", option="image")
         self._images = self._prepare()
 
     def _prepare(self) -> list[PreparedImage]:

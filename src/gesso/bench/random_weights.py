@@ -15,10 +15,10 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models.cache import cache_bytes
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
 from gesso.models.dtype import pick_dtype
 from gesso.models.hf_config import read_config
-from gesso.models.loading import pick_device
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.fp8 import FP8
@@ -114,6 +114,7 @@ def random_engine(
             device; nothing has been allocated then.
     """
     target = pick_device(device)
+    avoid_cudnn_attention(target)
     whole = sum(parameter.numel() for parameter in empty_model(config, torch.bfloat16, chosen).parameters())
     kind = pick_dtype(dtype, target, whole)
     needed, free = needed_bytes(config, kind, cells, chosen), free_bytes(target)

@@ -8,8 +8,8 @@ def automatic() -> dict[str, Any]:
     """Tells what `auto` would pick on this machine's CPU, and what that was measured by."""
     import torch
 
+    from gesso.models.device import pick_device
     from gesso.models.dtype import CPU_FLOAT32_BYTES, FREE_SHARE, pick_dtype
-    from gesso.models.loading import pick_device
     from gesso.nn.cpu_threads import VARIABLES as THREADS
     from gesso.nn.cpu_threads import best_threads
     from gesso.nn.host_memory import available_bytes

@@ -5,15 +5,16 @@ from pathlib import Path
 
 from gesso.cli.memory import print_estimate
 from gesso.config import LoraConfig, ModelConfig
-from gesso.engine.media import NO_EYES
 from gesso.errors import ConfigError, DataError, OptionError
-from gesso.models.loading import pick_device, read_generation_defaults, read_model_config, stored_quantization
+from gesso.models.device import pick_device
+from gesso.models.loading import read_generation_defaults, read_model_config, stored_quantization
 from gesso.models.quantization.plan import QLORA
 from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
 from gesso.train.data_images import most_images
 from gesso.train.estimate_vision import ImageLoad
 from gesso.train.finetune import Plan, leaves_canvases_out
+from gesso.vision import NO_VISION
 from gesso.vision.size import check_budget
 
 
@@ -81,4 +82,4 @@ def _image_load(data: list[Path], config: ModelConfig, budget: int | None, train
     try:
         return ImageLoad(read_vision_config(config.vision_config or {}), most, budget, trained)
     except ConfigError:
-        raise DataError(f"the data holds images, and {NO_EYES}") from None
+        raise DataError(f"the data holds images, and {NO_VISION}") from None

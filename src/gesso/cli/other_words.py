@@ -10,7 +10,8 @@ import typer
 from gesso.cli.session import note
 from gesso.errors import OptionError
 from gesso.generation import engine_options
-from gesso.generation.config import DENOISING, GUIDANCE, TOKENS
+from gesso.generation.config import GUIDANCE, TOKENS
+from gesso.generation.table import DENOISING
 from gesso.load_options import LoadOptions
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.untrained import untrained

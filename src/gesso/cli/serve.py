@@ -115,9 +115,9 @@ def serve(
         raise OptionError(f"{error.name} is missing; the server needs {pip_install('server')}") from None
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
-    from gesso.engine.media import NO_EYES
     from gesso.models.card import card_of
     from gesso.telemetry.export import tracing
+    from gesso.vision import NO_VISION
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else load.model,
@@ -158,7 +158,7 @@ def serve(
             settings = dataclasses.replace(settings, max_body_bytes=MEDIA_BODY_BYTES)
         elif settings.media_hosts or settings.media_folder is not None:
             name = "allow_media_url" if settings.media_hosts else "allow_media_folder"
-            raise OptionError(f"--{name.replace('_', '-')}: {NO_EYES}", option=name)
+            raise OptionError(f"--{name.replace('_', '-')}: {NO_VISION}", option=name)
         service = AsyncEngine(engine, limits, folders)
         if enable_chunked_prefill:
             note("chunked prefill is always on")
@@ -280,8 +280,9 @@ def _sampler_overrides(text: str | None) -> dict[str, Any]:
 
 def _share_of_gpu(engine: "Engine", share: float) -> int:
     """Bytes that are left for caches when the server may use this share of the GPU."""
-    from gesso.engine.memory import default_kv_memory
+    from gesso.engine.constraint import TABLE_BYTES
     from gesso.errors import OptionError
+    from gesso.runner.memory import cache_memory
 
     device = engine.model.device
     if device.type != "cuda":
@@ -298,4 +299,4 @@ def _share_of_gpu(engine: "Engine", share: float) -> int:
             "--gpu-memory-utilization is for a model that fits; here experts stream: use --device-memory",
             option="gpu_memory_utilization",
         )
-    return default_kv_memory(device, share)
+    return cache_memory(device, TABLE_BYTES, share)

@@ -51,7 +51,7 @@ def train(
     plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, **settings))
     if estimate:
         from gesso.cli.memory import print_estimate
-        from gesso.models.loading import pick_device
+        from gesso.models.device import pick_device
         from gesso.models.quantization.plan import QLORA
 
         images, seen = _images(plan)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gesso.constraints.distances import FAR, distinct_pairs, heights, steps
 from gesso.constraints.transitions import REFUSED, IntArray, Transitions
@@ -151,26 +151,6 @@ class TokenAutomaton:
         return tokens
 
     @classmethod
-    def from_table(
-        cls,
-        next_SV: ArrayLike,
-        accepting: Iterable[int],
-        end_tokens: Iterable[int],
-        start: int = 0,
-        fill_token: int | None = None,
-    ) -> "TokenAutomaton":
-        """Returns an automaton from its text states' transitions, token by token (`REFUSED` where there is none).
-
-        Raises:
-            OptionError: see `assemble`.
-        """
-        table_SV = np.asarray(next_SV, dtype=np.int32)
-        accepting_S = np.zeros(len(table_SV), dtype=np.bool_)
-        accepting_S[list(accepting)] = True
-        next_SK, class_V, _ = distinct_columns(table_SV)
-        return cls.assemble(class_V, Transitions.of_table(next_SK), accepting_S, start, tuple(end_tokens), fill_token)
-
-    @classmethod
     def assemble(
         cls,
         class_V: IntArray,
@@ -207,14 +187,3 @@ class TokenAutomaton:
         next_SK, place_K = transitions.merged(number, number, len(kept), len(kept))
         column_V = np.append(place_K, REFUSED).astype(np.int32)[class_V]
         return cls(column_V, next_SK, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
-
-
-def distinct_columns(table_SK: NDArray[np.integer]) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
-    """Returns the columns that differ, in the order in which they first come; of each column its place among them, or
-    `REFUSED` where it refuses everywhere; and where each of them first came."""
-    columns_KS = np.ascontiguousarray(table_SK.T)
-    number = {np.full_like(columns_KS[0], REFUSED).tobytes(): REFUSED}
-    place_K = np.array([number.setdefault(row.tobytes(), len(number) - 1) for row in columns_KS], dtype=np.int32)
-    _, firsts = np.unique(place_K[place_K >= 0], return_index=True)
-    firsts = np.flatnonzero(place_K >= 0)[firsts]
-    return np.ascontiguousarray(table_SK[:, firsts]), place_K, firsts

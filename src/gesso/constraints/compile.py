@@ -8,7 +8,9 @@ left, the thread stops at its next look at the budget. `compile_constraint` is `
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from gesso.constraints.automaton import TokenAutomaton
@@ -37,6 +39,20 @@ class Language:
     """Two of the same key are the same language."""
     read: Callable[[], tuple[Expression, tuple[str, ...]]]
     """Returns the texts, and what it ignored on the way."""
+
+
+def key_of(option: str, value: Any) -> bytes:
+    """Returns a digest of what a constraint's option was given: of equal ones the same, and of a schema another where
+    its members, which are written in that order, come in another order.
+
+    Raises:
+        OptionError: its parts are nested too deeply.
+    """
+    try:
+        told = repr(value).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        raise OptionError(f"{option}: its parts are nested too deeply", option=option) from None
+    return sha256(told).digest()
 
 
 class _Compiler:

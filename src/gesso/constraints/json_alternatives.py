@@ -7,23 +7,17 @@ not `required: [a]` is an object whose `a` is `false`, not `properties: {a: S}` 
 keyword that holds is refused where it must not, by its JSON pointer.
 """
 
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from gesso.constraints import budget
 from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
-from gesso.constraints.json_keywords import (
-    ANNOTATIONS,
-    REFERENCES,
-    Plain,
-    check,
-    merge,
-    plain,
-)
+from gesso.constraints.json_keywords import ANNOTATIONS, REFERENCES, Plain, check, merge, plain
 from gesso.constraints.json_negation import absent, failing
-from gesso.constraints.json_one_of import Alternative, Refs, told_apart, without_repeated
+from gesso.constraints.json_one_of import Alternative, Refs, under_one
 from gesso.constraints.json_places import Place, Schema
 from gesso.errors import OptionError
 
@@ -31,9 +25,6 @@ MAX_ALTERNATIVES = 256
 """Of one value, once `anyOf` and its like are multiplied out."""
 _PROOF_DEPTH = 3
 """Of properties in properties that tell the branches of a `oneOf` apart."""
-
-MAX_OVERLAPPING = 8
-"""Branches of a `oneOf` up to which those that overlap are told apart exactly, whatever that takes."""
 
 
 class Alternatives:
@@ -262,39 +253,21 @@ class Alternatives:
                 whole = whole if self._cuts == cuts else None
             wholes.append(whole)
 
+        def without(ways: list[Alternative], number: int) -> list[Alternative]:
+            return self._both(ways, self.negated(schemas[number], f"{pointer}/oneOf/{number}", refs, here), pointer)
+
         def apart(one: Schema, other: Schema) -> bool:
             return self.apart(one, other, pointer)
 
-        if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, wholes, apart)) is not None:
-            return self._checked(told, pointer)
-        kept: list[Alternative] = []
-        failed: OptionError | None = None
-        for number, branch in enumerate(branches):
-            for alternative in branch:
-                ways = [alternative]
-                for second, other in enumerate(wholes):
-                    shared = [
-                        way for way in ways if other is None or not all(disjoint(way[0], b, apart) for b, _ in other)
-                    ]
-                    if second == number or not shared:
-                        continue
-                    alone = [way for way in ways if way not in shared]
-                    self._narrowing += 1
-                    try:
-                        negated = self.negated(schemas[second], f"{pointer}/oneOf/{second}", refs, here)
-                        parted = self._both(shared, negated, pointer)
-                    except OptionError as error:
-                        # What cannot be told apart is left out, unless nothing else is left.
-                        if (told := told_apart(branches, wholes, apart)) is not None:
-                            return self._checked(told, pointer)
-                        parted, failed = [], error
-                    finally:
-                        self._narrowing -= 1
-                    ways = without_repeated([*alone, *parted])
-                kept += ways
-        if failed is not None and not kept:
-            raise failed
-        return self._checked(kept, pointer)
+        return self._checked(under_one(branches, wholes, without, apart, self._leaving_out), pointer)
+
+    @contextmanager
+    def _leaving_out(self) -> Iterator[None]:
+        self._narrowing += 1
+        try:
+            yield
+        finally:
+            self._narrowing -= 1
 
     def _both(self, one: list[Alternative], other: list[Alternative], pointer: str) -> list[Alternative]:
         if len(one) * len(other) > 16 * MAX_ALTERNATIVES:

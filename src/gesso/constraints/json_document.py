@@ -18,7 +18,6 @@ from gesso.constraints.json_places import Place, Schema, check_nesting, children
 from gesso.constraints.json_scopes import Scopes
 from gesso.errors import OptionError
 
-DRAFTS = (4, 6, 7, 2019, 2020)
 _COMMON = frozenset(
     ("type", "enum", "properties", "required", "additionalProperties", "patternProperties", "minProperties",
      "maxProperties", "items", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format",

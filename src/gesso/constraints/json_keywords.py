@@ -26,9 +26,6 @@ ANNOTATIONS = frozenset(
 )  # fmt: skip
 """Say nothing about what is valid."""
 REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
-COMBINATORS = frozenset(
-    ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
-)
 TYPE_OF_KEYWORD = {
     **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names", "some"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
@@ -36,6 +33,8 @@ TYPE_OF_KEYWORD = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
 }
 """The type of value that a keyword of a plain schema speaks of; it lets every value of another type pass."""
+LOWER_BOUNDS = frozenset(("minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"))
+UPPER_BOUNDS = frozenset(("maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"))
 
 Plain = dict[str, Any]
 
@@ -225,9 +224,9 @@ def merge(one: Plain, other: Plain) -> Plain:
             merged[key] = [value for value in first if hashed(value) in listed]
         elif key == "required":
             merged[key] = list(dict.fromkeys([*first, *second]))
-        elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
+        elif key in LOWER_BOUNDS:
             merged[key] = max(first, second)
-        elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
+        elif key in UPPER_BOUNDS:
             merged[key] = min(first, second)
         elif isinstance(first, list):
             merged[key] = first + [part for part in second if not _holds(first, part)]
@@ -246,9 +245,9 @@ def says_more(one: Plain, other: Plain) -> bool:
             adds = not all_hashed(first) <= all_hashed(second)
         elif key == "required":
             adds = list(dict.fromkeys([*first, *second])) != first
-        elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
+        elif key in LOWER_BOUNDS:
             adds = second > first
-        elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
+        elif key in UPPER_BOUNDS:
             adds = second < first
         elif isinstance(first, list):
             adds = not all(_holds(first, part) for part in second)

@@ -1,19 +1,70 @@
-"""Tells the branches of a large `oneOf` apart.
+"""Tells the branches of a `oneOf` apart.
 
-A value must be valid under one branch alone. Exactly that is each branch without what is valid under any other, which
-multiplies out to more than there is room for where many branches overlap. Most often they do so only because a
-property that tells them apart, a `type`, is not required, or because one requires what another only allows. So a
-branch gets the few properties that it then must have, or must not have, for no other branch to be valid: no value is
-taken that is not valid, and those without such a property are left out.
+A value must be valid under one branch alone. Exactly that is each branch without what is valid under any other
+(`under_one`), which multiplies out to more than there is room for where many branches overlap, or cannot be said. Most
+often they overlap only because a property that tells them apart, a `type`, is not required, or because one requires
+what another only allows. So a branch gets the few properties that it then must have, or must not have, for no other
+branch to be valid (`told_apart`): no value is taken that is not valid, and those without such a property are left out.
 """
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from gesso.constraints.json_disjoint import Apart, disjoint
 from gesso.constraints.json_keywords import Plain, merge, says_more, types
 from gesso.constraints.json_negation import absent
+from gesso.errors import OptionError
 
 Refs = tuple[str, ...]
 """The references on the way to a schema, innermost last."""
 Alternative = tuple[Plain, Refs]
+MAX_OVERLAPPING = 8
+"""Branches up to which those that overlap are told apart exactly, whatever that takes."""
+
+
+def under_one(
+    branches: list[list[Alternative]],
+    wholes: list[list[Alternative] | None],
+    without: Callable[[list[Alternative], int], list[Alternative]],
+    apart: Apart,
+    leaving_out: Callable[[], AbstractContextManager[None]],
+) -> list[Alternative]:
+    """Returns the alternatives of all branches, each without what is valid under another one.
+
+    Args:
+        branches, wholes, apart: see `told_apart`.
+        without: takes what is valid under a branch, by its number, out of alternatives.
+        leaving_out: lets what it takes out be less than all, where not every way to fail can be said.
+
+    Raises:
+        OptionError: of no branch it can be said.
+    """
+    if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, wholes, apart)) is not None:
+        return told
+    kept: list[Alternative] = []
+    failed: OptionError | None = None
+    for number, alternative in ((number, way) for number, branch in enumerate(branches) for way in branch):
+        ways = [alternative]
+        for second, other in enumerate(wholes):
+            if second == number:
+                continue
+            shared = [way for way in ways if other is None or not _all_disjoint(way[0], other, apart)]
+            if not shared:
+                continue
+            alone = [way for way in ways if way not in shared]
+            with leaving_out():
+                try:
+                    parted = without(shared, second)
+                except OptionError as error:
+                    # What cannot be told apart is left out, unless nothing else is left.
+                    if (told := told_apart(branches, wholes, apart)) is not None:
+                        return told
+                    parted, failed = [], error
+            ways = without_repeated([*alone, *parted])
+        kept += ways
+    if failed is not None and not kept:
+        raise failed
+    return kept
 
 
 def told_apart(

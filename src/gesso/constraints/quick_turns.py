@@ -14,32 +14,22 @@ QUICK_SECONDS = 0.00003
 """After which a thread that computes gives the interpreter to one that waits."""
 
 
-class _Turns:
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = Lock(), 0, 0.0
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, QUICK_SECONDS))
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._before)
-
-
-_turns = _Turns()
+_lock = Lock()
+_intervals: list[float] = []
+"""What each thread that is inside found; the first of them is the interval outside."""
 
 
 @contextmanager
 def quick_turns() -> Iterator[None]:
     """Hands the interpreter over quickly while any thread is inside; the last one out leaves it as it was."""
-    _turns.enter()
+    with _lock:
+        _intervals.append(sys.getswitchinterval())
+        if len(_intervals) == 1:
+            sys.setswitchinterval(min(_intervals[0], QUICK_SECONDS))
     try:
         yield
     finally:
-        _turns.leave()
+        with _lock:
+            found = _intervals.pop()
+            if not _intervals:
+                sys.setswitchinterval(found)

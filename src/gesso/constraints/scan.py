@@ -7,12 +7,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints.stays import Stays
+from gesso.constraints.transitions import addresses
 from gesso.kernels import host
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Scan:
         ahead[-1] = last_S
         weight_CL = np.ascontiguousarray(weight_CL)
         if (kernels := _kernels()) is not None:
-            kernels.best(*_places(ahead, weight_CL, self._begins_S, self._target, self._set), *self._sizes(weight_CL))
+            kernels.best(*addresses(ahead, weight_CL, self._begins_S, self._target, self._set), *self._sizes(weight_CL))
             return ahead
         for place in range(len(weight_CL) - 1, -1, -1):
             way_P = ahead[place + 1].take(self._target)
@@ -171,7 +172,7 @@ class Scan:
         behind_CS[-1] = np.exp(last_S)
         top_C = np.ones(len(weight_CL))
         pairs = self._begins_S, self._target, self._set
-        kernels.behind(*_places(behind_CS, weight_CL, *pairs, top_C), *sizes, RESCALED)
+        kernels.behind(*addresses(behind_CS, weight_CL, *pairs, top_C), *sizes, RESCALED)
         if top_C.min() < LEAST:
             return None
         before_S = np.exp(first_S)
@@ -180,7 +181,7 @@ class Scan:
         share_CL, next_S = np.empty_like(weight_CL), np.empty(self.states)
         begins_L = np.append(self._begins_of_set, len(self._target)).astype(np.int64)
         arrays = before_S, next_S, share_CL, behind_CS, weight_CL, begins_L, *self._forwards[:2], top_C
-        kernels.shares(*_places(*arrays), *sizes, RESCALED)
+        kernels.shares(*addresses(*arrays), *sizes, RESCALED)
         total_C1 = share_CL.sum(axis=1, keepdims=True)
         if top_C.min() < LEAST or total_C1.min() < FAINTEST:
             return None
@@ -220,12 +221,6 @@ def _kernels() -> "Scans | None":
     from gesso.kernels.host.library import scans
 
     return scans()
-
-
-def _places(*arrays: NDArray[Any]) -> list[int]:
-    """Where arrays lie."""
-    assert all(array.flags.c_contiguous for array in arrays)
-    return [array.ctypes.data for array in arrays]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,6 @@ class Transitions:
         """Returns the number of classes that tokens with arcs fall into, K."""
         return len(self.begin_K)
 
-    @classmethod
-    def of_table(cls, next_RK: NDArray[np.integer]) -> "Transitions":
-        """Lists a table's."""
-        kind_E, source_E = np.nonzero(next_RK.T >= 0)
-        length_K = np.bincount(kind_E, minlength=next_RK.shape[1])
-        target_E = next_RK[source_E, kind_E].astype(np.int32)
-        return cls(length_K.cumsum() - length_K, length_K, source_E.astype(np.int32), target_E)
-
     def with_ends(
         self, class_V: IntArray, accepting_R: NDArray[np.bool_], end_tokens: tuple[int, ...], fill: int, done: int
     ) -> tuple["Transitions", IntArray]:

@@ -4,14 +4,13 @@ Whoever asks for verdicts while a text is typed asks with the same constraint ag
 are kept.
 """
 
-from hashlib import sha256
 from typing import Any
 
 from gesso.constraints.budget import Budget
 from gesso.constraints.compilation import Compilation, Compiled
+from gesso.constraints.compile import key_of
 from gesso.constraints.constraint import Constraint, compile_texts
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
-from gesso.errors import OptionError
 
 CACHE_BYTES = 32 * 2**20
 """Of the automata over bytes that are kept, on the host."""
@@ -32,11 +31,7 @@ def submit_texts(option: str, value: Any, *, strict: bool = False) -> Compilatio
     Raises:
         OptionError: its parts are nested too deeply. What else is wrong with it, `result` raises.
     """
-    try:
-        told = repr(value).encode("utf-8", "surrogatepass")
-    except RecursionError:
-        raise OptionError(f"{option}: its parts are nested too deeply", option=option) from None
-    key = (option, strict, sha256(told).digest())
+    key = (option, strict, key_of(option, value))
     made: Compilation[Constraint]
     if (known := _kept.get(key)) is not None:
         made = Compilation.finished(Compiled(known, known.ignored))

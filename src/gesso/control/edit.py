@@ -20,7 +20,8 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.generation import engine_options
-from gesso.generation.config import DENOISING, GUIDANCE
+from gesso.generation.config import GUIDANCE
+from gesso.generation.table import DENOISING
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer
 

@@ -29,11 +29,15 @@ def without_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tens
         tokens_R: what the positions hold.
         alpha: probability that a position was kept, in [0, 1).
     """
-    vocab = logits_RK.shape[1]
-    seen = -math.log1p(vocab * alpha / (1 - alpha))
-    logits = logits_RK.double()
-    seen_R1 = torch.full((len(tokens_R), 1), seen, dtype=torch.float64, device=logits.device)
-    return logits.scatter_add(1, tokens_R[:, None], seen_R1).log_softmax(dim=-1)
+    return lower_own_token(logits_RK, tokens_R, alpha).log_softmax(dim=-1)
+
+
+def lower_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tensor:
+    """Lowers the logit of the token that each position itself holds by what the prediction knows from there, fp64
+    [R, K]; see `without_own_token`."""
+    seen = -math.log1p(logits_RK.shape[1] * alpha / (1 - alpha))
+    seen_R1 = torch.full((len(tokens_R), 1), seen, dtype=torch.float64, device=logits_RK.device)
+    return logits_RK.double().scatter_add(1, tokens_R[:, None].to(logits_RK.device), seen_R1)
 
 
 def bound_rate(log_probs_RK: Tensor, tokens_R: Tensor, clean_R: Tensor, alpha: float) -> Tensor:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from gesso.diffusion.guidance import Scores
 from gesso.diffusion.prediction import LogProbs
-from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass, pick_block
 
 ROWS = 64
 """Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
@@ -267,15 +267,9 @@ def _ranked(z_NV: Tensor, kept: int, top_p: float) -> Tensor:
 def _draw(mass_NV: Tensor, uniform_N: Tensor) -> Tensor:
     """Samples by inverse distribution function, [N, 1], in the two strides of `Vocabulary.predict`: the block, the
     token in it."""
-    low, high = 2.0**-25, 1 - 2.0**-24
     vocab = mass_NV.shape[1]
     blocks_NGB = F.pad(mass_NV, (0, -vocab % BLOCK)).unflatten(1, (-1, BLOCK))
-    sums_NG = blocks_NGB.sum(dim=-1)
-    cumulative_NG = sums_NG.cumsum(dim=-1)
-    target_N1 = uniform_N.clamp(low, high)[:, None] * cumulative_NG[:, -1:]
-    block_N1 = torch.searchsorted(cumulative_NG, target_N1, right=True).clamp_(max=sums_NG.shape[1] - 1)
-    before_N1 = F.pad(cumulative_NG, (1, 0)).gather(1, block_N1)
-    share_N1 = ((target_N1 - before_N1) / sums_NG.gather(1, block_N1)).clamp_(low, high)
+    block_N1, share_N1 = pick_block(blocks_NGB.sum(dim=-1), uniform_N)
     inner_NB = blocks_NGB[torch.arange(len(block_N1), device=block_N1.device), block_N1[:, 0]].cumsum(dim=-1)
     place_N1 = (inner_NB <= share_N1 * inner_NB[:, -1:]).sum(dim=-1, keepdim=True)
     token_N1: Tensor = (block_N1 * BLOCK + place_N1).clamp_(max=vocab - 1)

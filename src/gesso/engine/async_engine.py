@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gesso.engine.constraint import TABLE_BYTES
@@ -121,8 +121,7 @@ class AsyncEngine:
         """
         self._check_alive()
         if request.adapter is not None and request.adapter not in self.adapters:
-            known = ", ".join(self.adapters) or "none"
-            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
+            raise OptionError.no_adapter(request.adapter, self.adapters)
         with self._changed:
             self._check_room()
         prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
@@ -181,27 +180,20 @@ class AsyncEngine:
     def stats(self) -> Stats:
         """Returns the counters and gauges of the engine as they are now."""
         with self._changed:
-            scheduler, counters = self._core.scheduler, self._core.counters
+            scheduler = self._core.scheduler
             waiting = len(scheduler.waiting) + len(self._new)
             cache_bytes, prefix_bytes = self._core.held_bytes
             return Stats(
+                counters=replace(self._core.counters),
                 waiting=waiting,
                 running=len(scheduler.running),
-                steps=counters.steps,
-                canvas_steps=counters.canvas_steps,
                 canvases=self._totals.canvases,
-                prompt_tokens=counters.prompt_tokens,
-                cached_tokens=counters.cached_tokens,
                 completion_tokens=self._totals.completion_tokens,
                 requests=dict(self._totals.outcomes),
                 cache_bytes=cache_bytes,
                 prefix_bytes=prefix_bytes,
                 kv_memory=self._kv_memory,
                 expected_seconds=self._expected(waiting) if len(scheduler.running) >= self.limits.max_num_seqs else 0.0,
-                prefix_failures=counters.prefix_failures,
-                crashed_passes=counters.crashed_passes,
-                images=counters.images,
-                cached_images=counters.cached_images,
                 images_encoded=self.engine.runner.images_encoded,
             )
 

@@ -1,7 +1,6 @@
 """Applies a constraint to a request's output, canvas by canvas."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import read_classes
-from gesso.constraints.compile import Language
+from gesso.constraints.compile import Language, key_of
 from gesso.constraints.constraint import Constraint
 from gesso.constraints.emissions import Emissions
 from gesso.constraints.expression import Expression, choices
@@ -45,12 +44,7 @@ def constraint_language(config: GenerationConfig, strict: bool) -> Language:
 
 
 def _language(kind: str, value: Any, read: Callable[[], tuple[Expression, tuple[str, ...]]]) -> Language:
-    # The key of a schema depends on the order of its members, which is the order in which they are written.
-    try:
-        told = repr(value).encode("utf-8", "surrogatepass")
-    except RecursionError:
-        raise OptionError(f"{kind}: its parts are nested too deeply", option=kind) from None
-    return Language((kind, sha256(told).digest()), read)
+    return Language((kind, key_of(kind, value)), read)
 
 
 def _schema(schema: Any, strict: bool) -> tuple[Expression, tuple[str, ...]]:

@@ -12,13 +12,14 @@ as it is, and is the end of the loop.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from gesso.engine.events import Event, Failed
+from gesso.engine.limits import Counters
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.progress import after_prefill, after_step, cancel, fail
 from gesso.engine.request_state import RequestState
@@ -30,28 +31,10 @@ LOG = logging.getLogger(__name__)
 LEAST_PREFILL = 512
 """Prompt tokens that an iteration reads at least, where that many are pending."""
 
-UNBOUNDED = 2**62
 
 StepOutputs = list[tuple[RequestState, list[Event]]]
 
 Callbacks = list[tuple[RequestState, Callable[[], list[Event]]]]
-
-
-@dataclass(slots=True)
-class Counters:
-    """Counts what a step loop has done since it began."""
-
-    steps: int = 0
-    canvas_steps: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    images: int = 0
-    """Images, frames of clips among them, in the prompts that were begun."""
-    cached_images: int = 0
-    """Of them, those whose keys and values came from a stored prefix."""
-    crashed_passes: int = 0
-    prefix_failures: int = 0
-    """Copies of prefixes that could not be made or used."""
 
 
 class EngineCore:
@@ -197,7 +180,7 @@ class EngineCore:
         """Stores a copy of a chunk that was just encoded, if there is room."""
         if self.prefixes is None or request.cache is None:
             return
-        room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
+        room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else sys.maxsize
         try:
             self.prefixes.put(request.chunks, number, request.adapter, request.cache, room)
         except Exception:

@@ -1,4 +1,4 @@
-"""Defines the limits of an async engine, and its statistics."""
+"""Defines the limits of an async engine, what its step loop counts, and its statistics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,21 +42,37 @@ class Limits:
             raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}", option="request_timeout")
 
 
+@dataclass(slots=True)
+class Counters:
+    """Counts what a step loop has done since it began."""
+
+    steps: int = 0
+    """Denoising passes of the model."""
+    canvas_steps: int = 0
+    """Canvases stepped, summed over passes."""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens restored from the prefix store."""
+    images: int = 0
+    """Images, frames of clips among them, in the prompts that were begun."""
+    cached_images: int = 0
+    """Of them, those whose keys and values came from a stored prefix."""
+    crashed_passes: int = 0
+    """Passes of the model that failed."""
+    prefix_failures: int = 0
+    """Copies of prefixes that could not be made or used; requests ran without."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Holds the statistics of an async engine; counts are since its start."""
 
+    counters: Counters
+    """A copy of the step loop's."""
     waiting: int
     running: int
-    steps: int
-    """Denoising passes of the model."""
-    canvas_steps: int
-    """Canvases stepped, summed over passes."""
     canvases: int
     """Canvases finished."""
-    prompt_tokens: int
-    cached_tokens: int
-    """Prompt tokens restored from the prefix store."""
     completion_tokens: int
     requests: Mapping[str, int]
     """Finished requests by finish reason, and `timeout` and `crash`."""
@@ -68,13 +84,6 @@ class Stats:
     """The bound on both."""
     expected_seconds: float
     """Estimated seconds that a new request would wait in the queue, by the duration of the last ones."""
-    prefix_failures: int = 0
-    """Stored prefixes that could not be copied or used; requests ran without."""
-    crashed_passes: int = 0
-    """Passes of the model that failed."""
-    images: int = 0
-    """Images in prompts, frames of clips among them."""
-    cached_images: int = 0
-    """Of them, those whose keys and values came from a stored prefix."""
     images_encoded: int = 0
-    """Of the others, those that went through the vision tower; the rest had been seen shortly before."""
+    """Images that went through the vision tower; the rest came from a stored prefix, or had been seen shortly
+    before."""

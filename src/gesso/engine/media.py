@@ -6,6 +6,7 @@ Chat templates get the bare part: they know of an image that it is there, and no
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +14,12 @@ from gesso.errors import ImageError, OptionError, TextError
 from gesso.generation import MEDIA, RequestOptions
 from gesso.options import options_of
 from gesso.runner.protocol import VisionInput
+from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage, prepare_image
 from gesso.vision.size import BUDGETS, VIDEO_BUDGET, check_budget
 from gesso.vision.video import PreparedFrame, Sampling, prepare_video
 
 Part = Mapping[str, Any]
-NO_EYES = "this model has no eyes: its checkpoint holds no vision tower, it reads text only"
 DETAIL = {"low": BUDGETS[0], "high": BUDGETS[-1], "auto": None}
 """Budgets of OpenAI's `detail`; None is the request's."""
 _SOURCES = ("image", "video", "path", "url")
@@ -94,31 +95,27 @@ class Media:
                 several.
         """
         if self and vision is None:
-            raise OptionError(NO_EYES, option="images" if self.images else "videos")
+            raise OptionError(NO_VISION, option="images" if self.images else "videos")
         if not self or vision is None:
             return [], []
         images, videos = [], []
         for number, source in enumerate(self.images, 1):
-            with _Named("image", number, len(self.images)):
+            with _named_in_errors("image", number, len(self.images)):
                 images.append(_image(source, vision, options.image_budget))
         for number, source in enumerate(self.videos, 1):
-            with _Named("video", number, len(self.videos)):
+            with _named_in_errors("video", number, len(self.videos)):
                 videos.append(_video(source, vision, options))
         return images, videos
 
 
-class _Named:
+@contextmanager
+def _named_in_errors(kind: str, number: int, count: int) -> Iterator[None]:
     """Lets an `ImageError` say which of several it was."""
-
-    def __init__(self, kind: str, number: int, count: int) -> None:
-        self._kind, self._name = kind, f"{kind} {number}: " if count > 1 else ""
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ImageError):
-            raise ImageError(f"{self._name}{error}", option=f"{self._kind}s") from None
+    try:
+        yield
+    except ImageError as error:
+        name = f"{kind} {number}: " if count > 1 else ""
+        raise ImageError(f"{name}{error}", option=f"{kind}s") from None
 
 
 def _image(source: Source, vision: VisionInput, budget: int | None) -> PreparedImage:
@@ -189,7 +186,7 @@ def take_out(messages: Sequence[Part], options: MediaOptions) -> tuple[list[Part
             parts.append({"type": kind})
         bare.append({**message, "content": parts})
     for kind, rest in left.items():
-        if any(True for _ in rest):
+        if next(rest, None) is not None:
             raise TextError(
                 f"more {kind}s are given than the messages have places: put a part "
                 f'{{"type": "{kind}"}} where each belongs',

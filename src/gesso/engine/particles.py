@@ -23,7 +23,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.prompt import Prompt
 from gesso.engine.request_state import RequestState
-from gesso.engine.resampling import normalised, systematic
+from gesso.engine.resampling import normalised, relative, systematic
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError, UserError
@@ -228,8 +228,7 @@ class _Run:
 
     def _resample(self, running: Sequence[_Particle]) -> None:
         """Draws the particles anew where half of them or fewer carry the weight."""
-        highest = max(particle.log_weight for particle in running)
-        weights = [math.exp(particle.log_weight - highest) for particle in running]
+        weights, highest = relative([particle.log_weight for particle in running])
         total = sum(weights)
         if total**2 / sum(weight**2 for weight in weights) >= len(running) / 2:
             return

@@ -6,12 +6,13 @@ from typing import Any
 
 from gesso.config import ModelShape
 from gesso.engine.markers import Disguise, Marked, Markers
-from gesso.engine.media import NO_EYES, Media, MediaOptions, take_out, with_media
+from gesso.engine.media import Media, MediaOptions, take_out, with_media
 from gesso.errors import OptionError, TextError
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.vision import NO_VISION
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 _NO_MEDIA = MediaOptions()
@@ -92,7 +93,7 @@ class PromptReader:
         else:
             ids = [int(part) for part in prompt if isinstance(part, int)]
         if self.vision is None and not set(self.config.image_token_ids).isdisjoint(ids):
-            raise TextError(f"the prompt holds the token of an image: {NO_EYES}")
+            raise TextError(f"the prompt holds the token of an image: {NO_VISION}")
         return markers.place(ids, marked.images)
 
     def _conversation(

@@ -4,10 +4,15 @@ import math
 from collections.abc import Sequence
 
 
+def relative(log_weights: Sequence[float]) -> tuple[list[float], float]:
+    """Returns the weights whose logarithms these are, relative to the highest, and the logarithm of that one."""
+    highest = max(log_weights, default=0.0)
+    return [math.exp(value - highest) for value in log_weights], highest
+
+
 def normalised(log_weights: Sequence[float]) -> tuple[float, ...]:
     """Returns the weights whose logarithms these are, scaled to sum to 1."""
-    highest = max(log_weights, default=0.0)
-    weights = [math.exp(value - highest) for value in log_weights]
+    weights, _ = relative(log_weights)
     return tuple(weight / sum(weights) for weight in weights)
 
 

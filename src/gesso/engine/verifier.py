@@ -19,6 +19,7 @@ several tokens (speculative decoding, Leviathan et al. 2023, arXiv 2211.17192, w
 The verifier says what is to be done; passes, rollbacks and restores are done by whoever asks it.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -33,7 +34,6 @@ CORRECTIONS = 20
 """Tokens that the causal pass names for a place, of which a constraint or a pin further on may forbid some."""
 REDRAFT_STEPS = 3
 """Steps of a round of the exact verifier: a causal pass costs a step, and more steps find few more right tokens."""
-UNBOUNDED = 2**31
 
 
 class VerifierState(Enum):
@@ -86,7 +86,7 @@ class Verifier:
         if isinstance(config.verify, int):
             self._max_rounds = config.verify
         elif self._exact:
-            self._max_rounds = UNBOUNDED
+            self._max_rounds = sys.maxsize
         else:
             self._max_rounds = 0 if given or causal else 1
         """Bound on the rounds of each canvas."""
@@ -165,8 +165,8 @@ class Verifier:
         canvas: CanvasState,
         left: int,
         *,
-        fits: Callable[[Sequence[int]], bool] | None = None,
-        behind_pins: int = 0,
+        fits: Callable[[Sequence[int]], bool] | None,
+        behind_pins: int,
     ) -> Pins | None:
         """Judges the candidate that was encoded; returns the pins of a round over it, or None where it is accepted.
 

@@ -4,20 +4,8 @@
 alone; both are parts of the table of options.
 """
 
-from gesso.generation.config import (
-    LARGEST_BIAS,
-    MOST_LOGPROBS,
-    MOST_ROUNDS,
-    MOST_TEMPERATURE,
-    NARROWEST,
-    SAMPLING,
-    VERIFY_THRESHOLD,
-    CanvasWidths,
-    GenerationConfig,
-    Mode,
-    Verify,
-    generation_options,
-)
+from gesso.generation.bounds import LARGEST_BIAS, MOST_LOGPROBS, NARROWEST, VERIFY_THRESHOLD
+from gesso.generation.config import SAMPLING, CanvasWidths, GenerationConfig, Mode, Verify, generation_options
 from gesso.generation.contradictions import CONSTRAINTS
 from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
 from gesso.generation.strategies import STRATEGIES
@@ -28,8 +16,6 @@ __all__ = [
     "LARGEST_BIAS",
     "MEDIA",
     "MOST_LOGPROBS",
-    "MOST_ROUNDS",
-    "MOST_TEMPERATURE",
     "NARROWEST",
     "SAMPLING",
     "STRATEGIES",

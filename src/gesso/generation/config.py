@@ -9,14 +9,24 @@ rule. Their options are set and read here by their plain names, such as `Generat
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.schedules import Schedule
 from gesso.diffusion.stopping import StoppingRule
+from gesso.generation.bounds import (
+    LARGEST_BIAS,
+    MOST_GUIDANCE,
+    MOST_LOGPROBS,
+    MOST_ROUNDS,
+    MOST_STEPS,
+    MOST_TEMPERATURE,
+    NARROWEST,
+    VERIFY_THRESHOLD,
+)
 from gesso.generation.contradictions import given_constraints, gives_way, refuse_contradictions
 from gesso.generation.strategies import HOLDERS, STRATEGIES, strategy_option
+from gesso.generation.table import DENOISING, with_strategies
 from gesso.options import (
     BiasMap,
     IntegerOrWord,
@@ -35,19 +45,7 @@ from gesso.options import (
 Mode = Literal["canvas", "ar", "auto"]
 Verify = int | Literal["auto", "exact"]
 CanvasWidths = Literal["full", "need", "auto"]
-NARROWEST = 8
-"""Tokens of the narrowest canvas that `canvas_width` chooses."""
-MOST_TEMPERATURE = 2.0
-MOST_LOGPROBS = 20
-MOST_ROUNDS = 8
-MOST_STEPS = 10**6
-LARGEST_BIAS = 1e6
-"""Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
-VERIFY_THRESHOLD = 3.0
-"""Nats; see `GenerationConfig.verify_threshold`."""
-
-MOST_GUIDANCE = 100.0
-ANSWER, DENOISING, SAMPLING, GUIDANCE = "Answer", "Denoising", "Sampling", "Guidance"
+ANSWER, SAMPLING, GUIDANCE = "Answer", "Sampling", "Guidance"
 CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
 
 
@@ -56,7 +54,8 @@ class GenerationConfig:
     """Configures how one request is denoised. Defaults are the published ones; a checkpoint's `generation_config.json`
     replaces them and a request overrides both.
 
-    Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule.
+    Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule. The fields are
+    one list of declarations, in the order of `--help`: it is long, and stays in one place for that.
 
     Raises:
         OptionError: an option that does not exist or is not the chosen strategy's, or a value that is impossible.
@@ -308,7 +307,8 @@ class GenerationConfig:
             if name not in known:
                 raise unknown_option(name, known)
         self._choose(values)
-        self.__post_init__()
+        checked(self)
+        refuse_contradictions(self)
 
     def _choose(self, given: dict[str, Any]) -> None:
         """Makes the chosen strategies, with these of their options."""
@@ -326,10 +326,6 @@ class GenerationConfig:
                 if name in options_of(type(strategy)):
                     return getattr(strategy, name)
         raise AttributeError(f"{type(self).__name__} has no option {name!r}")
-
-    def __post_init__(self) -> None:
-        checked(self)
-        refuse_contradictions(self)
 
     @property
     def constraint(self) -> str | None:
@@ -358,16 +354,4 @@ class GenerationConfig:
 def generation_options() -> Mapping[str, Option]:
     """Returns the table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that
     chooses it."""
-    return _table(tuple(registry.names for registry in STRATEGIES.values()))
-
-
-@lru_cache(maxsize=4)
-def _table(_registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
-    table: dict[str, Option] = {}
-    for name, row in options_of(GenerationConfig).items():
-        table[name] = row
-        for own, theirs in STRATEGIES[name].options().items() if name in STRATEGIES else ():
-            if own in table or own in options_of(GenerationConfig):
-                raise TypeError(f"two options are called {own}")
-            table[own] = dataclasses.replace(theirs, file="generation_config.json", group=DENOISING)
-    return table
+    return with_strategies(GenerationConfig, tuple(registry.names for registry in STRATEGIES.values()))

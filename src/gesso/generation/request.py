@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.diffusion.guidance import Classifier
-from gesso.generation.config import ANSWER, GUIDANCE, MOST_LOGPROBS, generation_options
+from gesso.generation.bounds import MOST_LOGPROBS
+from gesso.generation.config import ANSWER, GUIDANCE, generation_options
 from gesso.generation.strategies import HOLDERS
 from gesso.options import (
     Files,

@@ -6,8 +6,7 @@ does. (PEFT's own `merge_and_unload` would add it twice: once for each name.) Wh
 has one of them alone, as PEFT and those who train with it write them, each is kept for its own passes (`separate`).
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,19 +20,17 @@ from gesso.errors import CheckpointError, ConfigError
 from gesso.json_files import read_json
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.peft_layout import PREFIX, fill, stacks_of, to_peft
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.staging import staged
-from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
+from gesso.models.state_dict_adapter import to_hf_module
 from gesso.models.tensors import FLOATS, cast_finite
-from gesso.nn.lora import LoraExperts, LoraLinear
-from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
+from gesso.nn.lora import LoraLinear
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 CALIBRATION = "gesso_calibration"
 """Setting of adapters for calibrated weights: `ModelConfig.calibration` of those."""
-_PREFIX = "base_model.model."
-_MATRICES = ("gate_up", "down")
 _NEUTRAL: dict[str, tuple[object, ...]] = {
     "bias": ("none", None),
     "use_dora": (False, None),
@@ -74,11 +71,12 @@ def save_adapter(
     modules: list[str] = []
     parameters: list[str] = []
     for name, layer in adapted_layers(model):
-        for stack in _stacks(to_hf_module(name)):
-            (modules if isinstance(layer, LoraLinear) else parameters).extend(
-                [stack] if isinstance(layer, LoraLinear) else [f"{stack}.{matrix}_proj" for matrix in _MATRICES]
-            )
-            tensors |= {_PREFIX + key: value.cpu().clone() for key, value in _to_peft(stack, layer, gather)}
+        for stack in stacks_of(to_hf_module(name)):
+            if isinstance(layer, LoraLinear):
+                modules.append(stack)
+            else:
+                parameters += [f"{stack}.gate_up_proj", f"{stack}.down_proj"]
+            tensors |= {PREFIX + key: value.cpu().clone() for key, value in to_peft(stack, layer, gather)}
     if not writes:
         return
     settings = {
@@ -157,7 +155,7 @@ def load_adapter(
     check_scales(read_json(folder / CONFIG).get(CALIBRATION, ""), model.config, folder)
     tensors = _read_tensors(folder)
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
-    found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in _stacks(module))]
+    found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in stacks_of(module))]
     if not found:
         raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model")
     _check_rank(config, tensors, folder)
@@ -165,7 +163,7 @@ def load_adapter(
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
-    _fill(model, tensors, folder, layout)
+    fill(model, tensors, folder / WEIGHTS, layout)
     return config
 
 
@@ -189,7 +187,7 @@ def adapter_config_of(model: ModelConfig, folder: Path) -> LoraConfig:
 
 def _differs(tensors: dict[str, Tensor], module: str) -> bool:
     """Says whether a file's deltas of a layer differ between encoder and decoder, or one of the two has none."""
-    parts = [_of_module(tensors, stack) for stack in _stacks(module)]
+    parts = [_of_module(tensors, stack) for stack in stacks_of(module)]
     if len(parts) == 1:
         return False
     decoder, encoder = parts
@@ -200,7 +198,7 @@ def _differs(tensors: dict[str, Tensor], module: str) -> bool:
 
 
 def _of_module(tensors: dict[str, Tensor], stack: str) -> dict[str, Tensor]:
-    prefix = f"{_PREFIX}{stack}."
+    prefix = f"{PREFIX}{stack}."
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
@@ -214,7 +212,7 @@ def load_adapter_weights(model: DiffusionGemma, folder: Path, layout: Callable[[
     Raises:
         CheckpointError: as `load_adapter`.
     """
-    _fill(model, _read_tensors(folder), folder, layout)
+    fill(model, _read_tensors(folder), folder / WEIGHTS, layout)
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -235,100 +233,3 @@ def _whole(name: str, tensor: Tensor) -> Tensor:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise CheckpointError(f"{name} is {kind}: deltas are float32, float16, bfloat16 or float64")
     return cast_finite(name, tensor, torch.float32)
-
-
-def _fill(
-    model: DiffusionGemma, tensors: dict[str, Tensor], folder: Path, layout: Callable[[Tensor, Tensor], Tensor]
-) -> None:
-    """Moves every tensor of a file into the delta it belongs to."""
-    for name, layer in adapted_layers(model):
-        stacks = _stacks(to_hf_module(name))
-        if isinstance(layer, SeparateLoraLinear | SeparateLoraExperts):
-            for stack in stacks:
-                _fill_side(layer, stack, tensors, folder, layout)
-            continue
-        own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in stacks]
-        read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
-        for copy in copies:
-            for key, mine in zip(copy, read.values(), strict=True):
-                if not torch.equal(_take(tensors, key, mine, folder), mine):
-                    raise CheckpointError(
-                        f"{key}: encoder and decoder have unlike deltas, and the run trains one shared delta"
-                    )
-        _from_peft(layer, list(read.values()), layout)
-    if tensors:
-        raise CheckpointError(f"{folder / WEIGHTS} has deltas that fit no layer of this model: {min(tensors)}")
-
-
-def _fill_side(
-    layer: LoraLinear | LoraExperts,
-    stack: str,
-    tensors: dict[str, Tensor],
-    folder: Path,
-    layout: Callable[[Tensor, Tensor], Tensor],
-) -> None:
-    """Moves the delta of encoder or decoder to where it belongs; one that the file does not have is zero."""
-    own = dict(_to_peft(stack, layer, _empty))
-    causal = stack.startswith(ENCODER_STACK)
-    if any(_PREFIX + key in tensors for key in own):
-        read = [_take(tensors, key, value, folder) for key, value in own.items()]
-    else:
-        drawn = dict(_to_peft(stack, layer))
-        read = [torch.zeros_like(value) if key.endswith("lora_B.weight") else value for key, value in drawn.items()]
-    _from_peft(layer, read, layout, causal=causal)
-
-
-def _stacks(name: str) -> list[str]:
-    """Returns the names under which the reference holds a layer: decoder, and encoder where it has the layer too."""
-    match = re.fullmatch(r"model\.decoder\.(layers\..+)", name)
-    return [name, f"{ENCODER_STACK}{match[1]}"] if match else [name]
-
-
-def _to_peft(
-    stack: str, layer: LoraLinear | LoraExperts, gather: Callable[[Tensor], Tensor] = torch.Tensor.detach
-) -> Iterator[tuple[str, Tensor]]:
-    """Yields PEFT's names and layouts of a layer's matrices, A before B; fused experts have gate_up innermost."""
-    causal = stack.startswith(ENCODER_STACK)
-    if isinstance(layer, LoraLinear):
-        for label, matrix in zip("AB", layer.matrices(causal), strict=True):
-            yield f"{stack}.lora_{label}.weight", gather(matrix)
-        return
-    gate_up_A, gate_up_B, down_A, down_B = layer.matrices(causal)
-    for place, a_ERI, b_EOR in ((f"{stack}.base_layer", gate_up_A, gate_up_B), (stack, down_A, down_B)):
-        # A lies expert by expert [E * R, in]; B lies rank by rank with the expert running fastest [out, R * E].
-        yield f"{place}.lora_A.weight", gather(a_ERI).flatten(0, 1)
-        yield f"{place}.lora_B.weight", gather(b_EOR).permute(1, 2, 0).flatten(1)
-
-
-def _from_peft(
-    layer: LoraLinear | LoraExperts,
-    matrices: list[Tensor],
-    layout: Callable[[Tensor, Tensor], Tensor],
-    *,
-    causal: bool = False,
-) -> None:
-    if isinstance(layer, LoraLinear):
-        for parameter, matrix in zip(layer.matrices(causal), matrices, strict=True):
-            parameter.copy_(layout(matrix, parameter))
-        return
-    gate_up_A, gate_up_B, down_A, down_B = layer.matrices(causal)
-    pairs = ((gate_up_A, gate_up_B), (down_A, down_B))
-    for (a_ERI, b_EOR), a, b in zip(pairs, matrices[0::2], matrices[1::2], strict=True):
-        experts, out, rank = b_EOR.shape
-        a_ERI.copy_(layout(a.view(experts, rank, -1), a_ERI))
-        b_EOR.copy_(layout(b.view(out, rank, experts).permute(2, 0, 1).contiguous(), b_EOR))
-
-
-def _empty(tensor: Tensor) -> Tensor:
-    """Returns an unsharded tensor of that shape, not filled in."""
-    return torch.empty(tensor.shape)
-
-
-def _take(tensors: dict[str, Tensor], key: str, like: Tensor, folder: Path) -> Tensor:
-    """Takes `key` out of `tensors`; it is of the shape of `like`."""
-    tensor = tensors.pop(_PREFIX + key, None)
-    if tensor is None:
-        raise CheckpointError(f"{folder / WEIGHTS} lacks {_PREFIX}{key}")
-    if tensor.shape != like.shape:
-        raise CheckpointError(f"{_PREFIX}{key} has shape {list(tensor.shape)}, this model wants {list(like.shape)}")
-    return tensor.to(like.device)

@@ -62,8 +62,7 @@ class AdapterSwitch:
             OptionError: the message says which there are.
         """
         if name is not None and name not in self._layers:
-            known = ", ".join(sorted(self._layers)) or "none"
-            raise OptionError(f"no adapter {name!r}; known: {known}", option="adapter")
+            raise OptionError.no_adapter(name, self._layers)
 
     def activate(self, name: str | None) -> bool:
         """Computes with the adapter `name`, or with the base weights alone, from here on; returns whether that is a

@@ -164,6 +164,22 @@ class SequenceCache:
             layer.write(part[0].transpose(0, 1), part[1].transpose(0, 1), self.max_seq_len, self.max_write_len)
         self.commit(taken[0].shape[2])
 
+    def copy_newest(self, tokens: int, *, sliding: bool) -> tuple[Tensor, ...]:
+        """Copies the last `tokens` committed in the layers of a kind; they must have been written at once."""
+        return tuple(layer.newest(tokens) for layer in self._of_kind(sliding=sliding))
+
+    def refill(self, tokens: int, full: Sequence[Sequence[Tensor]], sliding: Sequence[Sequence[Tensor]]) -> None:
+        """Makes copies of neighbouring stretches, in order, the `tokens` that are committed; sliding layers are given
+        those in their window."""
+        for is_sliding, stretches in ((False, full), (True, sliding)):
+            layers = self._of_kind(sliding=is_sliding)
+            for layer, parts in zip(layers, zip(*stretches, strict=True), strict=True):
+                layer.restore(parts, self.max_seq_len, self.max_write_len)
+        self.length = tokens
+
+    def _of_kind(self, *, sliding: bool) -> list[LayerCache]:
+        return [layer for layer in self.layers if (layer.window is not None) == sliding]
+
     @property
     def bytes(self) -> int:
         """Returns the bytes of all buffers."""

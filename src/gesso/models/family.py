@@ -19,14 +19,10 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config
 from gesso.models.cache import KVCache
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import pick_dtype
-from gesso.models.loading import (
-    pick_device,
-    read_generation_defaults,
-    read_model_config,
-    weight_files,
-)
+from gesso.models.loading import read_generation_defaults, read_model_config, weight_files
 from gesso.models.offload_plan import OffloadPlan
 from gesso.models.sdar import config as sdar_config
 from gesso.models.sdar import loading as sdar_loading
@@ -138,6 +134,7 @@ def load_family(folder: Path, family: Family, device: str, dtype: str) -> BlockD
         OptionError: a device or dtype that does not exist here.
     """
     shape, target = read_shape(folder), pick_device(device)
+    avoid_cudnn_attention(target)
     if target.type == "cpu":
         keep_freed_memory()
     return family.load(shape, weight_files(folder), target, pick_dtype(dtype, target, shape.weights()))

@@ -17,6 +17,7 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.expert_parts import is_of_experts, keep_experts
@@ -80,29 +81,6 @@ def read_generation_defaults(
     )
     defaults = hf_generation_config.read_generation_config(published, config, usual)
     return hf_generation_config.read_own_defaults(own, defaults)
-
-
-def pick_device(name: str) -> torch.device:
-    """Resolves the name of a device: `auto` is CUDA, then MPS, then the CPU. On CUDA the process goes without cuDNN's
-    attention from here on.
-
-    Raises:
-        OptionError: the device does not exist here.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps", option="device") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError("device cuda: PyTorch finds no CUDA device here", option="device")
-    if device.type == "cuda":
-        # cuDNN's attention makes a plan for every new shape, which takes longer than many passes.
-        torch.backends.cuda.enable_cudnn_sdp(False)
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise OptionError("device mps: PyTorch finds no Metal device here", option="device")
-    return device
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +171,7 @@ def load_folder(
     """
     target = pick_device(device)
     pick_dtype(dtype, target)
+    avoid_cudnn_attention(target)
     if target.type == "cpu":
         keep_freed_memory()
         use_performance_cores()
@@ -204,7 +183,7 @@ def load_folder(
     if offload is not None:
         tower = tower_bytes(found.files, found.dtype)
         plan = plan_offload(model, tower, offload.device_memory, offload.working, offload.needs_all)
-    if offload is not None and plan is not None:
+    if offload is not None and plan is not None and offload.tell is not None:
         offload.tell(plan.sentence(offload.store.rate()))
     streamed = tuple(f"layers.{number}.experts" for number in (() if plan is None else plan.layers))
 

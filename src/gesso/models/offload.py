@@ -35,7 +35,7 @@ class Offload:
     store: DeviceStore[Any]
     needs_all: Sequence[str] = ()
     """Options that were given and need all weights on the device."""
-    tell: Callable[[str], None] = lambda line: None
+    tell: Callable[[str], None] | None = None
     """Is told what will be resident, and what a pass will cost, before weights are read."""
 
 

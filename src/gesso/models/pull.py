@@ -118,7 +118,7 @@ def _pull_into(model: RemoteModel, out: Path, progress: Progress) -> Path:
     if out.exists() and not out.is_dir():
         raise OptionError(f"--out {out} is a file, and a checkpoint is a folder", option="out")
     out.mkdir(parents=True, exist_ok=True)
-    with held_folder(out, f"{out} is being fetched by another process: {AGAIN}", "out"):
+    with held_folder(out, f"{out} is being fetched by another process: {AGAIN}"):
         (out / INCOMING).mkdir(exist_ok=True)
         right = [file for file in _texts(model) if _is_right(out, file)]
         for file in right:

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.dtype import pick_dtype
-from gesso.models.loading import pick_device, read_model_config, weight_files
+from gesso.models.loading import read_model_config, weight_files
 from gesso.models.tensors import cast_finite, open_checked
 from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
 from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
@@ -52,6 +53,7 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
         OptionError: a device or dtype that does not exist here.
     """
     target = pick_device(device)
+    avoid_cudnn_attention(target)
     config = read_model_config(folder)
     files = {name: path for name, path in weight_files(folder).items() if name.startswith((TOWER, PROJECTOR))}
     if config.vision_config is None or not any(name.startswith(TOWER) for name in files):

@@ -121,11 +121,6 @@ class Registry(Generic[S]):
         """
         return self._classes[self.kind.check(self.role, name)]
 
-    def name_of(self, strategy: object) -> str:
-        """Returns the name that a strategy is registered under."""
-        self._load()
-        return next(name for name, known in self._classes.items() if type(strategy) is known)
-
     def options(self) -> dict[str, Option]:
         """Returns the own options of all strategies, by name; `owner` says whose they are."""
         self._load()

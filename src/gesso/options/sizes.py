@@ -2,6 +2,9 @@
 
 import re
 
+from gesso.errors import OptionError
+from gesso.options.table import keyword
+
 UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 MOST = 2**63
 """Bytes that no memory has: more of them fit no number that sizes are computed with."""
@@ -16,9 +19,6 @@ def size_in_bytes(text: str, flag: str) -> int:
     Raises:
         OptionError: anything else, or more than any machine has.
     """
-    from gesso.errors import OptionError
-    from gesso.options import keyword
-
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip())
     unit = UNITS.get(found[2].upper()) if found else None
     size = float(found[1]) * unit if found and unit else 0.0

@@ -19,11 +19,13 @@ class StageFollower(Follower):
     """Takes the hidden states of each micro-batch from the stage before, runs its layers and passes them on."""
 
     def __init__(self, model: StagedModel) -> None:
-        super().__init__(model, model.own_layers, AdapterSwitch(model))
+        super().__init__(model, AdapterSwitch(model))
         self.stage = model
         self._sendings: deque[Sending] = deque()
+        self.actions |= {"run": self.run, "commit": self.commit, "times": self.times}
 
-    def _run(self, counts: list[int], numbers: list[int], rows: int, spans: list[Any], causal: bool) -> None:
+    def run(self, counts: list[int], numbers: list[int], rows: int, spans: list[Any], causal: bool) -> None:
+        """Runs the stage's layers over a micro-batch."""
         group, cache = self.stage.group, self.rows(numbers)
         # A pass has as many micro-batches as there are stages at most: those before are of passes that are done.
         while len(self._sendings) > group.size:
@@ -34,11 +36,13 @@ class StageFollower(Follower):
                 self.taken.pop(number, None)
         self._sendings.append(group.pass_on(self.stage.run_stage(x, counts, cache, spans, causal=causal)))
 
-    def _commit(self, numbers: list[int], counts: list[int]) -> None:
+    def commit(self, numbers: list[int], counts: list[int]) -> None:
+        """Commits what a causal pass wrote."""
         for row, count in zip(self.rows(numbers).rows, counts, strict=True):
             row.commit(count)
 
-    def _times(self) -> None:
+    def times(self) -> None:
+        """Answers with the seconds that micro-batches took here."""
         self.answer(list(self.stage.times))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gesso.config import AttentionKind, LayerConfig, ModelConfig
+from gesso.config import AttentionKind, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.block import Block
 from gesso.models.cache import KVCache, SequenceCache
@@ -74,11 +74,6 @@ class StagedModel(DiffusionGemma):
         """Returns the shape of a stage."""
         layers = self.config.layers
         return dataclasses.replace(self.config, layers=tuple(layers[number] for number in self.stages[stage]))
-
-    @property
-    def own_layers(self) -> Sequence[LayerConfig]:
-        """Returns the layers that caches have keys and values of here."""
-        return [self.config.layers[number] for number in self.own]
 
     def blocks(self) -> Iterator[tuple[int, AttentionKind, Block]]:
         for place, number in enumerate(self.own):

@@ -10,17 +10,16 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gesso.config import LayerConfig
 from gesso.errors import RankLostError, UserError
 from gesso.models.adapter_switch import AdapterSwitch
-from gesso.models.cache import KVCache, LayerCache, SequenceCache
+from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.processes import Rendezvous, join
@@ -30,24 +29,30 @@ from gesso.ranks.refusal import Refusal
 class Follower:
     """Does what the leader announces, by name; here all that caches and adapters take, whatever a rank computes."""
 
-    def __init__(self, model: DiffusionGemma, layers: Sequence[LayerConfig], switch: AdapterSwitch) -> None:
-        """
-        Args:
-            layers: of which this rank holds keys and values.
-        """
-        self.model, self.layers, self.switch = model, layers, switch
+    def __init__(self, model: DiffusionGemma, switch: AdapterSwitch) -> None:
+        self.model, self.switch = model, switch
         self.answer: Callable[[Any], None] = lambda value: None
         """Sends something back to the leader."""
         self.caches: dict[int, SequenceCache] = {}
         self.taken: dict[int, list[Tensor]] = {}
         """What was rolled back, by cache."""
-        self.copies: dict[int, list[Tensor]] = {}
+        self.copies: dict[int, tuple[Tensor, ...]] = {}
         """Copies of prefixes: keys and values of the layers of a kind."""
         self.held: dict[str, tuple[dict[int, Any], ...]] = {
             "cache": (self.caches, self.taken),
             "copy": (self.copies,),
         }
         """What the leader may drop, by kind."""
+        self.actions: dict[str, Callable[..., None]] = {
+            "new_cache": self.new_cache,
+            "load_adapters": self.load_adapters,
+            "activate": self.activate,
+            "rollback": self.rollback,
+            "restore": self.restore,
+            "copy_prefix": self.copy_prefix,
+            "restore_prefix": self.restore_prefix,
+        }
+        """What the leader may announce, by name."""
 
     @torch.inference_mode()
     def obey(self, name: str, dropped: list[tuple[str, int]], args: list[Any]) -> None:
@@ -55,42 +60,40 @@ class Follower:
         for kind, number in dropped:
             for held in self.held[kind]:
                 held.pop(number, None)
-        action: Callable[..., None] = getattr(self, f"_{name}")
-        action(*args)
+        self.actions[name](*args)
 
-    def _new_cache(self, number: int, max_seq_len: int, max_write_len: int) -> None:
+    def new_cache(self, number: int, max_seq_len: int, max_write_len: int) -> None:
+        """Makes an empty cache under a number."""
         (self.caches[number],) = self.model.new_cache(1, max_seq_len, max_write_len).rows
 
-    def _load_adapters(self, folders: dict[str, str]) -> None:
+    def load_adapters(self, folders: dict[str, str]) -> None:
+        """Loads adapters, by name."""
         self.switch.load({name: Path(folder) for name, folder in folders.items()})
 
-    def _activate(self, name: str | None) -> None:
+    def activate(self, name: str | None) -> None:
+        """Computes with an adapter from here on, or with none."""
         self.switch.activate(name)
 
-    def _rollback(self, number: int, tokens: int) -> None:
+    def rollback(self, number: int, tokens: int) -> None:
+        """Takes the last tokens out of a cache, and keeps them."""
         self.taken[number] = self.caches[number].rollback(tokens)
 
-    def _restore(self, number: int) -> None:
+    def restore(self, number: int) -> None:
+        """Puts back what was taken out last."""
         self.caches[number].restore(self.taken.pop(number))
 
-    def _copy_prefix(self, copy: int, number: int, tokens: int, sliding: bool) -> None:
-        self.copies[copy] = [layer.newest(tokens) for layer in self._of_kind(number, sliding)]
+    def copy_prefix(self, copy: int, number: int, tokens: int, sliding: bool) -> None:
+        """Keeps a copy of a cache's last tokens under a number."""
+        self.copies[copy] = self.caches[number].copy_newest(tokens, sliding=sliding)
 
-    def _restore_prefix(self, number: int, tokens: int, full: list[int], sliding: list[int]) -> None:
-        row = self.caches[number]
-        for is_sliding, copies in ((False, full), (True, sliding)):
-            stretches = [self.copies[copy] for copy in copies]
-            for layer, parts in zip(self._of_kind(number, is_sliding), zip(*stretches, strict=True), strict=True):
-                layer.restore(parts, row.max_seq_len, row.max_write_len)
-        row.length = tokens
+    def restore_prefix(self, number: int, tokens: int, full: list[int], sliding: list[int]) -> None:
+        """Fills a cache from copies."""
+        parts = ([self.copies[copy] for copy in copies] for copies in (full, sliding))
+        self.caches[number].refill(tokens, *parts)
 
     def rows(self, numbers: list[int]) -> KVCache:
         """Returns some caches as those of a batch."""
         return KVCache([self.caches[number] for number in numbers])
-
-    def _of_kind(self, number: int, sliding: bool) -> list[LayerCache]:
-        pairs = zip(self.caches[number].layers, self.layers, strict=True)
-        return [cache for cache, layer in pairs if layer.is_sliding == sliding]
 
 
 _PARENT_DEATH = 1

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from gesso.errors import RankLostError
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import folder_dtype, pick_device
+from gesso.models.loading import folder_dtype
 from gesso.models.vision_tower import VisionModel
 from gesso.ranks.caches import CacheNumbers
 from gesso.ranks.follower import held_numbers
@@ -104,14 +105,15 @@ class LeadingRunner(ModelRunner):
             RankLostError: a rank could not start.
         """
         cls._check(folder, ranks)
-        kind = folder_dtype(folder, device, dtype)
+        place, kind = pick_device(device), folder_dtype(folder, device, dtype)
+        avoid_cudnn_attention(place)
         merged = None if adapter is None else str(adapter.absolute())
         processes = RankProcesses(
             cls.follower,
             folder.absolute(),
             kind,
             merged,
-            pick_device(device),
+            place,
             ranks,
             seconds,
             option=cls.option,

@@ -15,7 +15,7 @@ from gesso.config import LayerConfig, ModelShape
 from gesso.diffusion.denoise import denoise_step, take_step
 from gesso.errors import OptionError
 from gesso.models.adapter_switch import AdapterSwitch
-from gesso.models.cache import KVCache, LayerCache, SequenceCache, cache_bytes
+from gesso.models.cache import KVCache, SequenceCache, cache_bytes
 from gesso.models.family import BlockDiffusionModel, only_diffusion_gemma
 from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.models.vision_tower import VisionModel
@@ -35,6 +35,7 @@ from gesso.runner.protocol import (
     TokenScore,
 )
 from gesso.runner.rows import Row, TensorCopy, whole_sizes
+from gesso.vision import NO_VISION
 
 Model = BlockDiffusionModel
 """What this runner runs."""
@@ -150,7 +151,7 @@ class ModelRunner:
         return whole_sizes(max_seq_len, max_write_len, self.max_model_len)
 
     def cache(self, handle: CacheHandle) -> SequenceCache:
-        """Returns the cache that a handle names, for a test or a benchmark that inspects it."""
+        """Returns the cache that a handle names."""
         return self._row(handle).cache
 
     @torch.inference_mode()
@@ -215,21 +216,15 @@ class ModelRunner:
     @torch.inference_mode()
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
         with self._lock:
-            layers = self._layers(self._row(cache).cache, kind)
-            return TensorCopy(tuple(layer.newest(tokens) for layer in layers))
+            return TensorCopy(self.cache(cache).copy_newest(tokens, sliding=kind == "sliding"))
 
     @torch.inference_mode()
     def restore_prefix(
         self, cache: CacheHandle, tokens: int, full: Sequence[PrefixCopy], sliding: Sequence[PrefixCopy]
     ) -> None:
         with self._lock:
-            row = self._row(cache).cache
-            kinds: tuple[tuple[LayerKind, Sequence[PrefixCopy]], ...] = (("full", full), ("sliding", sliding))
-            for kind, copies in kinds:
-                stretches = [copy.layers for copy in copies if isinstance(copy, TensorCopy)]
-                for layer, parts in zip(self._layers(row, kind), zip(*stretches, strict=True), strict=True):
-                    layer.restore(parts, row.max_seq_len, row.max_write_len)
-            row.length = tokens
+            parts = ([copy.layers for copy in copies if isinstance(copy, TensorCopy)] for copies in (full, sliding))
+            self.cache(cache).refill(tokens, *parts)
 
     def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:
         return self._prefix_bytes(self.config.layers, tokens, kind)
@@ -261,7 +256,7 @@ class ModelRunner:
     def _embeddings(self, item: PrefillItem) -> list[PlacedEmbeddings]:
         """What takes the place of an item's soft tokens."""
         if item.spans and self._images is None:
-            raise OptionError("this model reads text only: its checkpoint has no vision tower", option="images")
+            raise OptionError(NO_VISION, option="images")
         return [(span.start, self._images.of(span)) for span in item.spans if self._images is not None]
 
     @property
@@ -281,15 +276,6 @@ class ModelRunner:
         handles = [*(item.cache for item in items), *(handle for handle in guided if handle is not None)]
         return KVCache([self.cache(handle) for handle in handles])
 
-    def _layers(self, row: SequenceCache, kind: LayerKind) -> list[LayerCache]:
-        pairs = zip(row.layers, self._cached_layers, strict=True)
-        return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
-
-    @property
-    def _cached_layers(self) -> Sequence[LayerConfig]:
-        """Returns the layers that a cache has keys and values of."""
-        return self.model.config.layers
-
     def _new_switch(self) -> AdapterSwitch:
         return AdapterSwitch(only_diffusion_gemma(self.model, "adapter", "adapters"))
 
@@ -297,7 +283,7 @@ class ModelRunner:
         """Computes with an adapter, or with none; a graph is bound to the weights it was captured with."""
         if self._switch is None:
             if adapter is not None:
-                raise OptionError(f"no adapter {adapter!r}; known: none", option="adapter")
+                raise OptionError.no_adapter(adapter, ())
         elif self._switch.activate(adapter):
             self._forget_graphs(adapter)
 

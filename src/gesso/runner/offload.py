@@ -25,7 +25,7 @@ def offload_request(
     device_memory: int | None,
     reserved: int,
     needs_all: Sequence[str] = (),
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Offload | None:
     """Returns what loading is asked to stream by; None where a model lies in the machine's own memory.
 

@@ -4,13 +4,11 @@ See `gesso.pipeline_parallel`.
 """
 
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import torch
 
-from gesso.config import LayerConfig
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.denoise import finish_step, step_inputs
 from gesso.models.cache import cache_bytes
@@ -91,7 +89,3 @@ class PipelineRunner(LeadingRunner):
                     finish_step(self.model.vocabulary, waiting.popleft(), found_ND)
             finally:
                 self.stage.drop(under_way)
-
-    @property
-    def _cached_layers(self) -> Sequence[LayerConfig]:
-        return self.stage.own_layers

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from gesso.engine.media import DETAIL, NO_EYES, Media, MediaOptions, Source
+from gesso.engine.media import DETAIL, Media, MediaOptions, Source
 from gesso.errors import ImageError, UserError
 from gesso.runner.protocol import VisionInput
 from gesso.server.daemon_pool import DaemonPool
 from gesso.server.errors import ApiError
 from gesso.server.fetch import Fetcher
+from gesso.vision import NO_VISION
 from gesso.vision.limits import LIMITS, VIDEO_LIMITS
 
 AT_ONCE, FETCHED_AT_ONCE = 2, 8
@@ -58,7 +59,7 @@ class MediaReader:
                 path = places[count] if places else path
                 count += 1
                 if self._vision is None:
-                    raise ApiError(400, f"{path}: {NO_EYES}", param=path, code="unsupported_value")
+                    raise ApiError(400, f"{path}: {NO_VISION}", param=path, code="unsupported_value")
                 if count > self._max_images:
                     told = f"{path}: a request may have {self._max_images} images and clips"
                     raise ApiError(400, told, param=path)

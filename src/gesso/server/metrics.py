@@ -47,10 +47,10 @@ class _ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         stats, automata, tables = self._service.stats(), automata_stats(), table_stats()
-        verdicts = verdict_stats()
+        verdicts, done = verdict_stats(), stats.counters
         evictions = automata.evictions + tables.evictions + verdicts.evictions
-        share = stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0
-        per_forward = stats.completion_tokens / stats.canvas_steps if stats.canvas_steps else 0.0
+        share = done.cached_tokens / done.prompt_tokens if done.prompt_tokens else 0.0
+        per_forward = stats.completion_tokens / done.canvas_steps if done.canvas_steps else 0.0
         gauges = {
             "requests_waiting": ("Requests in the queue.", stats.waiting),
             "requests_running": ("Requests that are denoised.", stats.running),
@@ -69,17 +69,17 @@ class _ServiceCollector(Collector):
             "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
         }
         counters = {
-            "steps": ("Denoising passes of the model.", stats.steps),
-            "canvas_steps": ("Canvases stepped, summed over passes.", stats.canvas_steps),
+            "steps": ("Denoising passes of the model.", done.steps),
+            "canvas_steps": ("Canvases stepped, summed over passes.", done.canvas_steps),
             "canvases": ("Canvases finished.", stats.canvases),
-            "prompt_tokens": ("Tokens of prompts.", stats.prompt_tokens),
-            "cached_tokens": ("Tokens of prompts that came from the prefix store.", stats.cached_tokens),
+            "prompt_tokens": ("Tokens of prompts.", done.prompt_tokens),
+            "cached_tokens": ("Tokens of prompts that came from the prefix store.", done.cached_tokens),
             "completion_tokens": ("Tokens generated.", stats.completion_tokens),
-            "images": ("Images in prompts, frames of clips among them.", stats.images),
-            "cached_images": ("Images that came from the prefix store.", stats.cached_images),
+            "images": ("Images in prompts, frames of clips among them.", done.images),
+            "cached_images": ("Images that came from the prefix store.", done.cached_images),
             "images_encoded": ("Images that went through the vision tower.", stats.images_encoded),
-            "crashed_passes": ("Passes of the model that failed.", stats.crashed_passes),
-            "prefix_failures": ("Stored prefixes that could not be copied or used.", stats.prefix_failures),
+            "crashed_passes": ("Passes of the model that failed.", done.crashed_passes),
+            "prefix_failures": ("Stored prefixes that could not be copied or used.", done.prefix_failures),
             "constraint_hits": ("Constraints and vocabulary trees found compiled.", automata.hits),
             "constraint_misses": ("Constraints and vocabulary trees that were compiled.", automata.misses),
             "constraint_evictions": ("Constraints and tables let go for want of room.", evictions),

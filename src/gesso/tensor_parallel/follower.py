@@ -24,35 +24,51 @@ class ShardFollower(Follower):
     """Computes with a part of every large weight; what comes of it stays here, but for the sums and gathers in it."""
 
     def __init__(self, model: ShardedModel) -> None:
-        super().__init__(model, model.config.layers, AdapterSwitch(model, load_adapter_part))
+        super().__init__(model, AdapterSwitch(model, load_adapter_part))
         self.shard = model
         self.classes: dict[int, ShardedClasses] = {}
         """Classes of the tokens under a constraint."""
         self.class_passes: dict[int, ShardedClassPass] = {}
         """Passes over them that are not finished."""
         self.held |= {"classes": (self.classes,), "class pass": (self.class_passes,)}
+        self.actions |= {
+            "encode": self.encode,
+            "denoise": self.denoise,
+            "predict": self.predict,
+            "classes": self.new_classes,
+            "read_classes": self.read_classes,
+            "finish_classes": self.finish_classes,
+            "table_rows": self.table_rows,
+            "scores": self.scores,
+            "weighted": self.weighted,
+        }
 
-    def _encode(self, tokens: Tensor, counts: list[int], numbers: list[int], images: list[Any]) -> None:
+    def encode(self, tokens: Tensor, counts: list[int], numbers: list[int], images: list[Any]) -> None:
+        """Computes a causal pass."""
         for number in numbers:
             self.taken.pop(number, None)
         self.shard.encode_flat(tokens, counts, self.rows(numbers), images)
 
-    def _denoise(
+    def denoise(
         self, canvas: Tensor, widths: list[int], numbers: list[int], known: bool, sent: Tensor | range | None
     ) -> None:
+        """Computes a denoising pass."""
         group = self.shard.group
         self_conditioning = group.resolve(EMBEDDING, sent) if known else None
         self.shard.denoise_flat(canvas.to(group.device), widths, self.rows(numbers), self_conditioning)
 
-    def _predict(self, sent: Tensor | range | None, temperature: Tensor, uniform: Tensor, mix: bool) -> None:
+    def predict(self, sent: Tensor | range | None, temperature: Tensor, uniform: Tensor, mix: bool) -> None:
+        """Computes this part's share of a pass over the vocabulary."""
         group = self.shard.group
         hidden = group.resolve(HIDDEN, sent)
         self.shard.vocabulary.predict(hidden, temperature.to(group.device), uniform, mix=mix)
 
-    def _classes(self, number: int, class_V: NDArray[np.integer]) -> None:
+    def new_classes(self, number: int, class_V: NDArray[np.integer]) -> None:
+        """Keeps the classes of this part's tokens."""
         self.classes[number] = ShardedClasses(class_V, self.shard.shards.tokens, self.shard.group.device)
 
-    def _read_classes(self, number: int, classes: int, sent: Tensor | range | None, temperature: Tensor) -> None:
+    def read_classes(self, number: int, classes: int, sent: Tensor | range | None, temperature: Tensor) -> None:
+        """Begins a pass over the classes of tokens."""
         group = self.shard.group
         self.class_passes[number] = ShardedClassPass(
             self.shard.shards.part,
@@ -62,17 +78,21 @@ class ShardFollower(Follower):
             temperature.to(group.device),
         )
 
-    def _finish_classes(self, number: int, factor: Tensor, uniform: Tensor) -> None:
+    def finish_classes(self, number: int, factor: Tensor, uniform: Tensor) -> None:
+        """Ends a pass over the classes of tokens."""
         device = self.shard.group.device
         self.class_passes.pop(number).finish_together(factor.to(device), uniform.to(device))
 
-    def _table_rows(self, tokens: Tensor) -> None:
+    def table_rows(self, tokens: Tensor) -> None:
+        """Reads rows of the embedding table, each where it lies."""
         self.shard.shards.rows_together(tokens)
 
-    def _scores(self, hidden: Tensor) -> None:
+    def scores(self, hidden: Tensor) -> None:
+        """Computes this part's scores of hidden states."""
         self.shard.shards.scores_together(hidden.to(self.shard.group.device))
 
-    def _weighted(self, shares: Tensor) -> None:
+    def weighted(self, shares: Tensor) -> None:
+        """Sums up this part's rows of the table, weighted."""
         self.shard.shards.weighted_together(shares.to(self.shard.group.device))
 
 

@@ -13,7 +13,7 @@ from gesso.errors import CheckpointError, TextError
 
 _PROBES = (*(256 * c for c in "ax 0.\n"), 128 * "a" + "!", 128 * "x" + "y", 128 * " " + "a", 64 * "0" + ".", 64 * "aB ")
 """Texts that are encoded once at load: expressions that take exponentially many steps mostly do so on runs."""
-UNBOUNDED = 256
+ASSUMED_CHARACTERS = 256
 """Characters that a token is taken to cover where nothing bounds them."""
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 """How a token that is one byte is spelled where a vocabulary falls back to bytes."""
@@ -72,10 +72,11 @@ class Tokenizer:
         """Returns the characters of a text that one of its tokens covers at most.
 
         It is the length of the longest token, where the tokenizer maps every character to tokens. One that drops
-        characters, or takes many unknown ones for one token, may cover any number: it is taken to cover `UNBOUNDED`.
+        characters, or takes many unknown ones for one token, may cover any number: it is taken to cover
+        `ASSUMED_CHARACTERS`.
         """
         if not covers_all(self._tokenizer):
-            return UNBOUNDED
+            return ASSUMED_CHARACTERS
         return max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)))
 
     def encode(self, text: str) -> list[int]:
@@ -180,7 +181,7 @@ class TokenIds(Tokenizer):
 
     @functools.cached_property
     def max_characters(self) -> int:
-        return UNBOUNDED
+        return ASSUMED_CHARACTERS
 
     def encode(self, text: str) -> list[int]:
         raise TextError(f"this checkpoint has no tokenizer.json to read {text[:20]!r} with; pass token ids")

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gesso.engine.media import NO_EYES, Media, MediaOptions, Source, take_out
+from gesso.engine.media import Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
+from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import DEFAULT_BUDGET
 
@@ -58,7 +59,7 @@ class ImageReader:
             if part["type"] == "image" and not any(part.get(name) for name in _NAMES):
                 raise DataError('an image names no file: it is written {"type": "image", "path": "a.png"}')
         if self._vision is None:
-            raise DataError(f"the message holds an image, and {NO_EYES}")
+            raise DataError(f"the message holds an image, and {NO_VISION}")
         try:
             (bare,), media = take_out([message], self._options)
             return dict(bare), tuple(self._image(source, folder) for source in media.images)

@@ -17,8 +17,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from gesso.errors import OptionError
+from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import pick_device
 from gesso.train.context_parallel import ContextGroup, context_group
 
 
@@ -68,6 +68,7 @@ def join_process_group(device: str) -> ProcessGroup:
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     place = pick_device(device)
+    avoid_cudnn_attention(place)
     if size == 1:
         return ProcessGroup(place)
     if place.type == "cuda":

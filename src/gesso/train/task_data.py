@@ -16,6 +16,7 @@ from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
+from gesso.vision import NO_VISION
 
 WHOLE = 0
 """Stands for the length of a canvas where answers are cut into none."""
@@ -37,7 +38,7 @@ def refuse_images(example: Example) -> None:
         OptionError: it shows images.
     """
     if example.images or example.clip:
-        raise OptionError(f"task {example.task!r} shows images, and this recipe's model has no eyes", option="task")
+        raise OptionError(f"task {example.task!r} shows images, and {NO_VISION}", option="task")
 
 
 def shown_parts(example: Example) -> list[dict[str, Any]]:

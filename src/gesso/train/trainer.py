@@ -90,7 +90,7 @@ def train(
     # After an error the others may wait in a collective: the process ends, and torchrun ends them.
     fresh = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    with held_folder(out, f"another process trains into {out}", "out") if group.is_main else contextlib.nullcontext():
+    with held_folder(out, f"another process trains into {out}") if group.is_main else contextlib.nullcontext():
         try:
             run = _Run(recipe, out, group, callback or TrainingCallback())
         except UserError:

@@ -32,7 +32,9 @@ class Sampler(Strategy, Protocol):
     stays."""
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
-        """Returns the first canvas, int64 [C], and the state before the first step; see `start_canvas`."""
+        """Returns the first canvas, int64 [C], and the state before the first step: that of `start_canvas` and none,
+        unless a sampler remembers something."""
+        return start_canvas(canvas, rng), None
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
@@ -52,6 +54,18 @@ class Sampler(Strategy, Protocol):
         """Returns the tokens that the canvas would commit after a step, int64 [C]: the likeliest ones, unless a sampler
         commits its own."""
         return prediction.argmax_C
+
+
+class CommittingSampler(Sampler, Protocol):
+    """Makes the next canvas and commits tokens of it: its state is the positions that are committed, bool [C]."""
+
+    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Tensor]":
+        import torch
+
+        return start_canvas(canvas, rng), torch.zeros(canvas.width, dtype=torch.bool)
+
+    def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
+        return prediction.argmax_C.where(~state, canvas_C)
 
 
 def draw_noise(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, CommittingSampler, draw_noise
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("block_refinement")
 @dataclass(frozen=True)
-class BlockRefinementSampler(Sampler):
+class BlockRefinementSampler(CommittingSampler):
     """Commits every drawn token above the probability `threshold`, and the surest ones where fewer than the canvas's
     share of steps would be committed (LLaDA 2, arXiv 2512.15745; `BlockRefinementScheduler` of diffusers in its mode
     without a mask token). What is not committed becomes uniform noise. Its state is what is committed, bool [C].
@@ -31,11 +31,6 @@ class BlockRefinementSampler(Sampler):
         maximum=1,
         unset="committed tokens stay",
     )
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Tensor]":
-        import torch
-
-        return start_canvas(canvas, rng), torch.zeros(canvas.width, dtype=torch.bool)
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor", rng: "torch.Generator"
@@ -53,6 +48,3 @@ class BlockRefinementSampler(Sampler):
             next_C = torch.where(committed_C & (confidence_C > self.editing_threshold), sample_C, next_C)
         committed_C = committed_C | taken_C
         return torch.where(committed_C, next_C, draw_noise(info.canvas, rng)), committed_C, committed_C
-
-    def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
-        return prediction.argmax_C.where(~state, canvas_C)

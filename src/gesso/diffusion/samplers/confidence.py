@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, accept_from, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, accept_from, draw_noise
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("confidence")
@@ -22,9 +22,6 @@ class ConfidenceSampler(Sampler):
 
     reads_confidence: ClassVar[bool] = True
     threshold: float = option(0.9, "Probability from which a drawn token is accepted.", minimum=0, maximum=1)
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":
-        return start_canvas(canvas, rng), None
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"

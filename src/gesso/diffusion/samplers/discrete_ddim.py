@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 CLEAN, STAY, NOISE = 0, 1, 2
 """Routes of a position: it takes the drawn token, keeps what it holds, or takes a random token."""
@@ -25,9 +25,6 @@ class DiscreteDDIMSampler(NoiseLevels, Sampler):
     answer is a sample where the published sampler's is the likeliest canvas."""
 
     fits_masks: ClassVar[bool] = False
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
-        return start_canvas(canvas, rng), None
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("entropy_bound", default=True)
@@ -25,9 +25,6 @@ class EntropyBoundSampler(Sampler):
     """
 
     entropy_bound: float = option(0.1, "Joint uncertainty that a step may accept.", minimum=0, unit="nats")
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":
-        return start_canvas(canvas, rng), None
 
     def step(
         self,

@@ -120,11 +120,10 @@ def leave_one_out(log_probs_RV: "Tensor", tokens_R: "Tensor", alpha: float, temp
     """
     import torch
 
+    from gesso.diffusion.likelihood import lower_own_token
+
     vocab = log_probs_RV.shape[1]
-    unseen_RV = log_probs_RV.double()
-    if alpha > 0:
-        seen_R1 = torch.full((len(tokens_R), 1), -math.log1p(vocab * alpha / (1 - alpha)), dtype=torch.float64)
-        unseen_RV = unseen_RV.scatter_add(1, tokens_R[:, None].to(unseen_RV.device), seen_R1.to(unseen_RV.device))
+    unseen_RV = lower_own_token(log_probs_RV, tokens_R, alpha)
     if temperature != 1:
         # What is likeliest stands at 0, which no division moves.
         unseen_RV = unseen_RV - unseen_RV.amax(dim=-1, keepdim=True)

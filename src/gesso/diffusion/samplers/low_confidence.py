@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, CommittingSampler, draw_noise
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("low_confidence")
 @dataclass(frozen=True)
-class LowConfidenceSampler(Sampler):
+class LowConfidenceSampler(CommittingSampler):
     """Commits for good, in every step, its share of the canvas (SDAR, arXiv 2510.06303; LLaDA, arXiv 2502.09992).
 
     `dynamic` commits every open position whose drawn token has more than the probability `threshold`, where these are
@@ -37,11 +37,6 @@ class LowConfidenceSampler(Sampler):
         maximum=1,
         needs=("remasking_strategy", "dynamic"),
     )
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Tensor]":
-        import torch
-
-        return start_canvas(canvas, rng), torch.zeros(canvas.width, dtype=torch.bool)
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor", rng: "torch.Generator"
@@ -72,6 +67,3 @@ class LowConfidenceSampler(Sampler):
         total = info.canvas.total_steps
         share, left_over = divmod(info.canvas.canvas_length or info.width, total)
         return share + (total - info.steps_left - 1 < left_over)
-
-    def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
-        return prediction.argmax_C.where(~state, canvas_C)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, accept_from, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, accept_from, draw_noise
 from gesso.diffusion.top_two import top_two
 from gesso.options import option
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("margin")
@@ -28,9 +28,6 @@ class MarginSampler(Sampler):
     margin: float = option(
         0.8, "Probability by which the likeliest token of a position is ahead of the second.", minimum=0, maximum=1
     )
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":
-        return start_canvas(canvas, rng), None
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.options import option
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gesso.diffusion.prediction import Prediction
-    from gesso.diffusion.step import CanvasInfo, StepInfo
+    from gesso.diffusion.step import StepInfo
 
 
 @SAMPLERS.register("planner")
@@ -33,9 +33,6 @@ class PlannerSampler(NoiseLevels, Sampler):
         0.1, "Joint uncertainty that a step may accept.", minimum=0, unit="nats", needs=("planner", "entropy_bound")
     )
     rest: Literal["posterior", "noise", "stay"] = option("posterior", "What becomes of the positions not chosen.")
-
-    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":
-        return start_canvas(canvas, rng), None
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"

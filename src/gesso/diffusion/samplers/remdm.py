@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, CommittingSampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @SAMPLERS.register("remdm")
 @dataclass(frozen=True)
-class ReMDMSampler(NoiseLevels, Sampler):
+class ReMDMSampler(NoiseLevels, CommittingSampler):
     """Decodes every open position with the probability that the noise schedule gives, and opens a decoded one again
     with the probability sigma (ReMDM, arXiv 2503.00307), with uniform noise in the place of masks.
 
@@ -71,6 +71,3 @@ class ReMDMSampler(NoiseLevels, Sampler):
             return 0.0
         most = min((1 - alpha_after) / alpha, 1.0)
         return min(most, self.remasking) if self.remasking_schedule == "max_capped" else most * self.remasking
-
-    def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
-        return prediction.argmax_C.where(~state, canvas_C)

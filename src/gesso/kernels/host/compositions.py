@@ -19,7 +19,7 @@ def write_descend(module: ir.Module, name: str) -> None:
     build = Writer(module, name, VOID, [POINTER] * 8 + [I64] * 2)
     above, parents, labels, group, then, codes, fresh, count, nodes, groups = build.made.args
     node = Loop(build, constant(0), nodes)
-    function = build.read(above, I32, _place(build, parents, node.index))
+    function = build.read(above, I32, build.read_index(parents, node.index))
     label = build.zext(build.read(labels, I8, node.index), I64)
     code = build.add(build.mul(build.sext(function, I64), groups), build.read(group, I64, label))
     build.write(code, codes, node.index)
@@ -52,7 +52,7 @@ def write_compose(module: ir.Module, name: str) -> None:
     first = turn.carried[0]
     pair = Loop(build, begin, end, carried=[first])
     source = build.read(sources, I32, pair.index)
-    target = build.read(row, I32, _place(build, targets, pair.index))
+    target = build.read(row, I32, build.read_index(targets, pair.index))
     # What leads nowhere is overwritten by the next one.
     place = pair.carried[0]
     build.write(source, new_sources, place)
@@ -62,8 +62,8 @@ def write_compose(module: ir.Module, name: str) -> None:
     # Far fewer are left than were looked at.
     pair = Loop(build, first, behind, carried=[constant(0)])
     number = build.mul(
-        build.read(of_source, I64, _place(build, new_sources, pair.index)),
-        build.read(of_target, I64, _place(build, new_targets, pair.index)),
+        build.read(of_source, I64, build.read_index(new_sources, pair.index)),
+        build.read(of_target, I64, build.read_index(new_targets, pair.index)),
     )
     pair.close(build.add(pair.carried[0], number))
     build.write(build.sub(behind, first), new_lengths, turn.index)
@@ -80,7 +80,7 @@ def write_ask(module: ir.Module, name: str) -> None:
     turn = Loop(build, constant(0), size)
     group, begin, end = _list_of(build, codes, begins, lengths, turn.index, groups)
     place = Loop(build, begin, end)
-    code = build.add(build.mul(_place(build, parts, place.index), groups), group)
+    code = build.add(build.mul(build.read_index(parts, place.index), groups), group)
     _list_unknown(build, code, then, fresh, count)
     place.close()
     turn.close()
@@ -98,7 +98,7 @@ def write_gather(module: ir.Module, name: str) -> None:
     group, begin, end = _list_of(build, codes, begins, lengths, turn.index, groups)
     place = Loop(build, begin, end, carried=[first, constant(0)])
     behind, total = place.carried
-    part = build.read(then, I32, build.add(build.mul(_place(build, parts, place.index), groups), group))
+    part = build.read(then, I32, build.add(build.mul(build.read_index(parts, place.index), groups), group))
     # An empty part is overwritten by the next one; its hash is 0.
     build.write(part, new_parts, behind)
     left = build.zext(build.icmp_signed("!=", part, constant(0, I32)), I64)
@@ -116,7 +116,7 @@ def write_spell(module: ir.Module, name: str) -> None:
     build = Writer(module, name, VOID, [POINTER] * 7 + [I64])
     listed, begins, lengths, sources, targets, new_sources, new_targets, count = build.made.args
     turn = Loop(build, constant(0), count, carried=[constant(0)])
-    part, first = _place(build, listed, turn.index), turn.carried[0]
+    part, first = build.read_index(listed, turn.index), turn.carried[0]
     begin, length = build.read(begins, I64, part), build.read(lengths, I64, part)
     for numbers, made in ((sources, new_sources), (targets, new_targets)):
         pair = Loop(build, constant(0), length)
@@ -170,10 +170,6 @@ def _list_unknown(build: Writer, code: Value, then: Value, fresh: Value, count: 
         listed = build.read(count, I64)
         build.write(code, fresh, listed)
         build.write(build.add(listed, constant(1)), count)
-
-
-def _place(build: Writer, places: Value, index: Value) -> Value:
-    return build.sext(build.read(places, I32, index), I64)
 
 
 def _list_of(

@@ -59,6 +59,10 @@ class Writer(ir.IRBuilder):  # type: ignore[misc]
         address = pointer if index is None else self.at(pointer, index, element)
         return self.load(address, typ=kind, align=_bytes(element))
 
+    def read_index(self, numbers: Value, index: Value) -> Value:
+        """Loads a number of 32 bits that is an index itself, as one of 64."""
+        return self.sext(self.read(numbers, I32, index), I64)
+
     def write(self, value: Value, pointer: Value, index: Value | None = None) -> None:
         """Stores a number or a vector, aligned to nothing but its elements."""
         element = getattr(value.type, "element", value.type)

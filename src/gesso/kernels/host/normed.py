@@ -34,8 +34,9 @@ def serves(*tensors: Tensor | None) -> bool:
     return True
 
 
-def _share(work: Callable[[int, int], None], rows: int, numbers: int) -> None:
-    """Does rows from one number to before another, by several threads where there are many."""
+def share(work: Callable[[int, int], None], rows: int, numbers: int) -> None:
+    """Does rows, of so many numbers in all, by several threads where there are many: each from one row to before
+    another."""
     threads = torch.get_num_threads()
     if numbers <= ALONE or threads == 1:
         work(0, rows)
@@ -47,7 +48,7 @@ def norm(x_ND: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     """Computes RMSNorm of rows, times their weights, [N, D]."""
     out, kernel, (rows, width) = torch.empty_like(x_ND), norms().norm, x_ND.shape
     places = x_ND.data_ptr(), weight_D.data_ptr(), out.data_ptr()
-    _share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x_ND.numel())
     return out
 
 
@@ -61,9 +62,7 @@ def add_norm(
     total, *outputs = range(begin_of, begin_of + 4 * size, size)
     places = (x_ND.data_ptr(), branch_ND.data_ptr(), weight_D.data_ptr(), total)
     scales = [weight.data_ptr() for weight in weights]
-    _share(
-        lambda begin, end: kernel(*places, *scales, *outputs, begin, end, width, eps, factor), rows, 4 * x_ND.numel()
-    )
+    share(lambda begin, end: kernel(*places, *scales, *outputs, begin, end, width, eps, factor), rows, 4 * x_ND.numel())
     first, second, third, fourth = held.unbind()
     return first, second, third, fourth
 
@@ -77,7 +76,7 @@ def add_branches(
     one_ND, other_ND = (branch.contiguous() for branch in branches)
     tensors = (x_ND, one_ND, weights[0], other_ND, weights[1], weights[2], out)
     places = [tensor.data_ptr() for tensor in tensors]
-    _share(lambda begin, end: kernel(*places, begin, end, width, eps, factor), rows, 3 * x_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, eps, factor), rows, 3 * x_ND.numel())
     return out
 
 
@@ -97,7 +96,7 @@ def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tenso
     if weight_K is not None and turn is not None:
         kernel, beside = norms().turn_heads, (weight_K.data_ptr(), turn[0].data_ptr(), turn[1].data_ptr())
     places = (x_NHK.data_ptr(), *beside, out.data_ptr())
-    _share(lambda begin, end: kernel(*places, begin, end, width, heads, eps), rows * heads, x_NHK.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, heads, eps), rows * heads, x_NHK.numel())
     return out
 
 
@@ -106,7 +105,7 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     (rows, width), stride, kernel = gate_NF.shape, gate_NF.stride(0), norms().gated
     out = torch.empty(rows, width, dtype=torch.float32, device=gate_NF.device)
     places = gate_NF.data_ptr(), up_NF.data_ptr(), out.data_ptr()
-    _share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
     return out
 
 

@@ -17,7 +17,7 @@ def write_count(module: ir.Module, name: str) -> None:
     build = Writer(module, name, VOID, [POINTER] * 4 + [I64])
     begins, lengths, sources, counts, kinds = build.made.args
     with _pairs(build, begins, lengths, kinds) as (_, pair):
-        source = _number(build, sources, pair)
+        source = build.read_index(sources, pair)
         build.write(build.add(build.read(counts, I64, source), constant(1)), counts, source)
     build.ret_void()
 
@@ -28,7 +28,7 @@ def write_sort(module: ir.Module, name: str) -> None:
     build = Writer(module, name, VOID, [POINTER] * 6 + [I64])
     begins, lengths, sources, targets, places, out, kinds = build.made.args
     with _pairs(build, begins, lengths, kinds) as (_, pair):
-        source = _number(build, sources, pair)
+        source = build.read_index(sources, pair)
         place = build.read(places, I64, source)
         build.write(build.read(targets, I32, pair), out, place)
         build.write(build.add(place, constant(1)), places, source)
@@ -65,7 +65,7 @@ def write_reach(module: ir.Module, name: str) -> None:
     step = build.add(build.read(steps, I32, state), constant(1, I32))
     end = build.read(begins, I64, build.add(state, constant(1)))
     pair = Loop(build, build.read(begins, I64, state), end)
-    follower = _number(build, followers, pair.index)
+    follower = build.read_index(followers, pair.index)
     with build.if_then(build.icmp_signed("==", build.read(steps, I32, follower), never)):
         build.write(step, steps, follower)
         taken.append(follower)
@@ -86,8 +86,8 @@ def write_sums(module: ir.Module, name: str) -> None:
     begin = build.read(begins, I64, kind.index)
     end = build.add(begin, build.read(lengths, I64, kind.index))
     pair = Loop(build, begin, end, carried=[constant(0), constant(0)])
-    source = _number(build, source_numbers, _number(build, sources, pair.index))
-    target = _number(build, target_numbers, _number(build, targets, pair.index))
+    source = build.read_index(source_numbers, build.read_index(sources, pair.index))
+    target = build.read_index(target_numbers, build.read_index(targets, pair.index))
     kept = build.icmp_signed(">=", build.or_(source, target), constant(0))
     zero = constant(0)
     product = build.mul(
@@ -110,10 +110,10 @@ def write_fill(module: ir.Module, name: str) -> None:
     begins, lengths, sources, targets, source_numbers, target_numbers, *rest = build.made.args
     places, first, table, differs, kinds, columns = rest
     with _pairs(build, begins, lengths, kinds) as (kind, pair):
-        source = _number(build, source_numbers, _number(build, sources, pair))
-        target = _number(build, target_numbers, _number(build, targets, pair))
+        source = build.read_index(source_numbers, build.read_index(sources, pair))
+        target = build.read_index(target_numbers, build.read_index(targets, pair))
         with build.if_then(build.icmp_signed(">=", build.or_(source, target), constant(0))):
-            place = build.add(build.mul(source, columns), _number(build, places, kind))
+            place = build.add(build.mul(source, columns), build.read_index(places, kind))
             number = build.trunc(target, I32)
             with build.if_else(build.icmp_signed("!=", build.read(first, I8, kind), constant(0, I8))) as (new, known):
                 with new:
@@ -133,7 +133,3 @@ def _pairs(build: Writer, begins: Value, lengths: Value, kinds: Value) -> Iterat
     yield kind.index, pair.index
     pair.close()
     kind.close()
-
-
-def _number(build: Writer, numbers: Value, index: Value) -> Value:
-    return build.sext(build.read(numbers, I32, index), I64)

@@ -18,7 +18,7 @@ def write_heights(module: ir.Module, name: str) -> None:
     height = build.add(build.read(heights, I32, state), constant(1, I32))
     end = build.read(begins, I64, build.add(state, constant(1)))
     pair = Loop(build, build.read(begins, I64, state), end)
-    source = build.sext(build.read(before, I32, pair.index), I64)
+    source = build.read_index(before, pair.index)
     rest = build.sub(build.read(left, I64, source), constant(1))
     build.write(rest, left, source)
     with build.if_then(build.icmp_signed("==", rest, constant(0))):
@@ -140,7 +140,7 @@ def write_alike(module: ir.Module, name: str) -> None:
     for row in rows:
         inside = build.icmp_signed("<", row, states)
         place = build.add(build.mul(build.select(inside, row, constant(0)), groups), group.index)
-        target = build.sext(build.read(following, I32, place), I64)
+        target = build.read_index(following, place)
         leads = build.and_(inside, build.icmp_signed(">=", target, constant(0)))
         found.append(build.read(labels, I64, build.select(leads, target, states)))
     group.close(build.or_(group.carried[0], build.xor(*found)))

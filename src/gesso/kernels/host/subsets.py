@@ -36,7 +36,7 @@ def write_settle(module: ir.Module, name: str) -> None:
         build.store(build.add(place, constant(1)), behind)
         build.store(build.add(build.load(total, typ=I64), build.read(numbers, I64, state)), total)
     step = Loop(build, *_run(build, free_begins, state))
-    target = build.sext(build.read(free, I32, step.index), I64)
+    target = build.read_index(free, step.index)
     with build.if_then(build.icmp_signed("!=", build.read(stamps, I32, target), stamp)):
         build.write(stamp, stamps, target)
         taken.append(target)
@@ -65,7 +65,7 @@ def _slot(build: Writer, arrays: tuple[Value, ...], stamp: Value, own: Value, si
     build.position_at_end(head)
     slot = build.phi(I64)
     slot.add_incoming(first_slot, entry)
-    found = build.sext(build.read(slots, I32, slot), I64)
+    found = build.read_index(slots, slot)
     build.cbranch(build.icmp_signed("<", found, constant(0)), fresh, known)
     build.position_at_end(known)
     first, last = _run(build, set_begins, found)
@@ -75,7 +75,7 @@ def _slot(build: Writer, arrays: tuple[Value, ...], stamp: Value, own: Value, si
     )
     # Of as many states, all of which were come to just now: it is the same set.
     member = Loop(build, first, build.select(alike, last, first), carried=[alike])
-    state = build.sext(build.read(pool, I32, member.index), I64)
+    state = build.read_index(pool, member.index)
     member.close(build.and_(member.carried[0], build.icmp_signed("==", build.read(stamps, I32, state), stamp)))
     with build.if_then(member.carried[0]):
         build.ret(found)
@@ -146,12 +146,12 @@ def _list_edges(build: Writer, arrays: tuple[Value, ...], run: tuple[Value, Valu
     begins, lows, highs, pool, listed, marks = arrays
     build.store(constant(0), count)
     member = Loop(build, *run)
-    edge = Loop(build, *_run(build, begins, build.sext(build.read(pool, I32, member.index), I64)))
+    edge = Loop(build, *_run(build, begins, build.read_index(pool, member.index)))
     last = build.load(count, typ=I64)
     build.write(edge.index, listed, last)
     build.store(build.add(last, constant(1)), count)
     for border in (lows, highs):
-        build.write(constant(1, I8), marks, build.sext(build.read(border, I32, edge.index), I64))
+        build.write(constant(1, I8), marks, build.read_index(border, edge.index))
     edge.close()
     member.close()
     return build.load(count, typ=I64)
@@ -166,7 +166,7 @@ def _list_targets(build: Writer, arrays: tuple[Value, ...], edges: Value, group:
     edge = build.read(listed, I64, item.index)
     begun = build.icmp_signed("<=", build.read(lows, I32, edge), place)
     with build.if_then(build.and_(begun, build.icmp_signed("<", place, build.read(highs, I32, edge)))):
-        target = build.sext(build.read(targets, I32, edge), I64)
+        target = build.read_index(targets, edge)
         with build.if_then(build.icmp_signed("!=", build.read(stamps, I32, target), stamp)):
             build.write(stamp, stamps, target)
             last = build.load(count, typ=I64)

@@ -6,17 +6,14 @@ is added up by chunks of rows, so that no bit depends on how many threads there 
     N rows   D features, a multiple of 16   H heads of K features, a multiple of 32
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from gesso.kernels.host.gradients import gradients
+from gesso.kernels.host.normed import share
 from gesso.kernels.host.row_writer import CHUNK, LANES
-from gesso.kernels.host.threads import share_out
-
-ALONE = 1 << 17
-"""Numbers that one thread is done with sooner than others could be asked to help."""
 
 
 def serves(*tensors: Tensor | None) -> bool:
@@ -25,15 +22,6 @@ def serves(*tensors: Tensor | None) -> bool:
         tensor is None or (tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.shape[-1] % LANES == 0)
         for tensor in tensors
     )
-
-
-def _share(work: Callable[[int, int], None], count: int, numbers: int) -> None:
-    """Does `count` things, of so many numbers in all, by several threads where there are many."""
-    threads = torch.get_num_threads()
-    if numbers <= ALONE or threads == 1:
-        work(0, count)
-    else:
-        share_out(lambda _, begin, end: work(begin, end), count, threads)
 
 
 def _places(*tensors: Tensor) -> list[int]:
@@ -55,7 +43,7 @@ def norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
     out, inverses = x.new_empty(x.shape), x.new_empty(rows)
     kernel = gradients().plain_norm if weight is None else gradients().norm
     places = _places(x, x if weight is None else weight, out, inverses)
-    _share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x.numel())
     return out, inverses
 
 
@@ -67,7 +55,7 @@ def norm_back(grad: Tensor, x: Tensor, weight: Tensor | None, inverses_N: Tensor
     # Where there are no weights the kernel touches neither these nor their sums.
     beside = (x, x) if weight is None or sums is None else (weight, sums)
     places = _places(grad, x, beside[0], inverses_N, to_x, beside[1])
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width), _chunks(rows), x.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width), _chunks(rows), x.numel())
     return to_x, None if sums is None else sums.sum(dim=0)
 
 
@@ -76,7 +64,7 @@ def heads(x_NHK: Tensor, weight_K: Tensor, cos: Tensor, sin: Tensor, eps: float)
     rows, each, width = x_NHK.shape
     out, inverses = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(rows * each)
     kernel, places = gradients().heads, _places(x_NHK, weight_K, cos, sin, out, inverses)
-    _share(lambda begin, end: kernel(*places, begin, end, width, each, eps), rows, x_NHK.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, each, eps), rows, x_NHK.numel())
     return out, inverses
 
 
@@ -87,7 +75,7 @@ def heads_back(
     rows, each, width = x_NHK.shape
     to_x, sums = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(_chunks(rows), width)
     kernel, places = gradients().heads_back, _places(grad_NHK, x_NHK, weight_K, cos, sin, inverses, to_x, sums)
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width, each), _chunks(rows), x_NHK.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, each), _chunks(rows), x_NHK.numel())
     return to_x, sums.sum(dim=0)
 
 
@@ -107,7 +95,7 @@ def attended(
         gradients().attended,
         _places(x_ND, branch_ND, *weights_D, total, first, second, third, inverses),
     )
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 6 * x_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 6 * x_ND.numel())
     return total, first, second, third, inverses
 
 
@@ -127,7 +115,7 @@ def attended_back(
         gradients().attended_back,
         _places(*grads_ND, total_ND, branch_ND, *weights_D, inverses, to_x, to_branch, sums),
     )
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 8 * total_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 8 * total_ND.numel())
     return to_x, to_branch, sums.sum(dim=0).unbind()
 
 
@@ -142,7 +130,7 @@ def mixed(
     rows, width = x_ND.shape
     out, inverses = x_ND.new_empty(x_ND.shape), x_ND.new_empty(3, rows)
     kernel, places = gradients().mixed, _places(x_ND, one_ND, other_ND, *weights_D, out, inverses)
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 4 * x_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 4 * x_ND.numel())
     return out, inverses
 
 
@@ -157,7 +145,7 @@ def mixed_back(
         gradients().mixed_back,
         _places(grad_ND, one_ND, other_ND, *weights_D, inverses, to_x, to_one, to_other, sums),
     )
-    _share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 6 * grad_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 6 * grad_ND.numel())
     return to_x, to_one, to_other, sums.sum(dim=0).unbind()
 
 
@@ -166,7 +154,7 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
     out = gate_NF.new_empty(gate_NF.shape)
     kernel, places = gradients().gated, _places(gate_NF, up_NF, out)
-    _share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
     return out
 
 
@@ -174,7 +162,7 @@ def gated_back(grad_NF: Tensor, gate_NF: Tensor, up_NF: Tensor, to_gate_NF: Tens
     """Computes the gradients of `gated` in place of what `to_gate` and `to_up` hold; these lie as gate and up do."""
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
     kernel, places = gradients().gated_back, _places(grad_NF, gate_NF, up_NF, to_gate_NF, to_up_NF)
-    _share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * grad_NF.numel())
+    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * grad_NF.numel())
 
 
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
@@ -183,7 +171,7 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
     out = x_MD.new_empty(rows, width)
     kernel = gradients().sum_rows if weights_Nk is None else gradients().mix
     places = _places(x_MD, slots_Nk, x_MD if weights_Nk is None else weights_Nk, out)
-    _share(lambda begin, end: kernel(*places, begin, end, each, width), rows, each * out.numel())
+    share(lambda begin, end: kernel(*places, begin, end, each, width), rows, each * out.numel())
     return out
 
 
@@ -192,7 +180,7 @@ def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
     to_x, to_weights = torch.zeros_like(x_MD), torch.empty_like(weights_Nk)
     kernel, places = gradients().mix_back, _places(grad_ND, x_MD, slots_Nk, weights_Nk, to_x, to_weights)
-    _share(lambda begin, end: kernel(*places, begin, end, each, width), rows, 3 * each * grad_ND.numel())
+    share(lambda begin, end: kernel(*places, begin, end, each, width), rows, 3 * each * grad_ND.numel())
     return to_x, to_weights
 
 
@@ -210,7 +198,7 @@ def softmax_(scores: Tensor, bias: Tensor | None) -> Tensor:
     places = _places(scores, scores if bias is None else bias)
     beside = keys, groups * queries, strides[2], strides[0], strides[1]
     rows = batch * groups * queries
-    _share(lambda begin, end: kernel(*places, begin, end, *beside), rows, 8 * scores.numel())
+    share(lambda begin, end: kernel(*places, begin, end, *beside), rows, 8 * scores.numel())
     return scores
 
 
@@ -218,5 +206,5 @@ def softmax_back_(grad: Tensor, probs: Tensor) -> Tensor:
     """Computes the gradient of scores from that of their softmax, in its place, [..., S] with S 16 or more."""
     rows, keys = _size(probs)
     kernel, places = gradients().softmax_back, _places(probs, grad)
-    _share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
+    share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
     return grad

@@ -82,7 +82,7 @@ def started(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> Iterat
     """
     _check_own(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with held_folder(folder, f"{folder} is being written by another process", "out"):
+    with held_folder(folder, f"{folder} is being written by another process"):
         found = peek(folder, of, fresh)
         if not found.shards and not found.observed:
             for path in folder.iterdir():

@@ -1,0 +1,13 @@
+"""Bounds what a request may ask."""
+
+NARROWEST = 8
+"""Tokens of the narrowest canvas that `canvas_width` chooses."""
+MOST_TEMPERATURE = 2.0
+MOST_LOGPROBS = 20
+MOST_ROUNDS = 8
+MOST_STEPS = 10**6
+MOST_GUIDANCE = 100.0
+LARGEST_BIAS = 1e6
+"""Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
+VERIFY_THRESHOLD = 3.0
+"""Nats; see `GenerationConfig.verify_threshold`."""

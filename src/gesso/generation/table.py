@@ -1,0 +1,32 @@
+"""Puts the options of strategies into the table of options, each behind the one that chooses its strategy."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+
+from gesso.generation.strategies import STRATEGIES
+from gesso.options import Option, options_of
+
+DENOISING = "Denoising"
+"""The group of what says how a canvas is denoised."""
+
+
+@lru_cache(maxsize=4)
+def with_strategies(config: type, _registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
+    """Returns the options of a config and of all strategies that it may choose.
+
+    Args:
+        _registered: the names of these, for the cache: another may be registered at any time.
+
+    Raises:
+        TypeError: two options have one name.
+    """
+    table: dict[str, Option] = {}
+    own_rows = options_of(config)
+    for name, row in own_rows.items():
+        table[name] = row
+        for own, theirs in STRATEGIES[name].options().items() if name in STRATEGIES else ():
+            if own in table or own in own_rows:
+                raise TypeError(f"two options are called {own}")
+            table[own] = dataclasses.replace(theirs, file="generation_config.json", group=DENOISING)
+    return table
