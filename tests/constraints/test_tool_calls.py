@@ -11,9 +11,10 @@ from constraints.conftest import cases
 from constraints.schemas import SCHEMAS
 from constraints.test_compile import MINI_ENDS, drawn
 from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.call_form import SPECIAL
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.placeholders import mark
-from gesso.constraints.tool_calls import SPECIAL, tool_calls
+from gesso.constraints.tool_calls import tool_calls
 from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import CALL, CALL_END, QUOTE, ToolCall, parse_tool_call
@@ -70,6 +71,35 @@ def test_text_may_come_first_and_calls_may_be_left_out(mini: Tokenizer) -> None:
     found = [write(mini, expression, 12, seed) for seed in range(40)]
     assert any(before for before, _ in found)
     assert {call.arguments for _, calls in found for call in calls} <= {"{}"}
+
+
+FREE = compile_bytes(tool_calls({"held": None}, calls=(0, 1), text_first=True, free=["weather", "clock"]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{}",
+        "{ }",
+        "{city:'Oslo',days:3}",
+        "{'city':'Oslo, \"the\" {city}',a b:null , <x:true}",
+        "{o:{'x':1,y:[]},l:[{p:[-1.5e+100]},'a']}",
+        "{a:[[[[{b:[{c:'}',d:[]}]},{'e':{f:{g:0}}}]]]],h:'i'}",
+    ],
+)
+def test_a_free_function_may_have_any_arguments(arguments: str) -> None:
+    begin, end, quote = (mark(number) for number in range(3))
+    parse_tool_call(f"call:clock{arguments}".replace("'", QUOTE))
+    for name in ("weather", "clock"):
+        assert FREE.matches(f"Let me see.{begin}call:{name}{arguments}{end}".replace("'", quote))
+    assert not FREE.matches(f"{begin}call:other{arguments}{end}".replace("'", quote))
+    assert FREE.matches(f"{begin}call:held{arguments}{end}".replace("'", quote)) == (arguments == "{}")
+
+
+def test_a_free_function_has_arguments_that_are_read() -> None:
+    begin, end, quote = (mark(number) for number in range(3))
+    for arguments in ("", "{a}", "{a:b}", "{a:1,}", "{:1}", "{ :1}", "{a:'b}", "{a:[1}", '{"a":1}', "{a:[{b:1]}}"):
+        assert not FREE.matches(f"{begin}call:clock{arguments}{end}".replace("'", quote)), arguments
 
 
 def test_what_the_language_holds() -> None:

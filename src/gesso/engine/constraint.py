@@ -54,10 +54,11 @@ def _schema(schema: Any, strict: bool) -> tuple[Expression, tuple[str, ...]]:
 
 
 def _tools(
-    schemas: Mapping[str, Any], strict: Collection[str], calls: tuple[int, int | None], text_first: bool
+    schemas: Mapping[str, Any], free: Collection[str], strict: Collection[str], calls: tuple[int, int | None]
 ) -> tuple[Expression, tuple[str, ...]]:
     ignored: list[str] = []
-    expression = tool_calls(schemas, calls=calls, text_first=text_first, strict=strict, ignored=ignored)
+    text_first = not calls[0]
+    expression = tool_calls(schemas, calls=calls, text_first=text_first, strict=strict, free=free, ignored=ignored)
     return expression, tuple(ignored)
 
 
@@ -111,16 +112,13 @@ def tool_language(
         if name not in functions:
             raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}", option="tool_choice")
         functions = {name: functions[name]}
-    free = choice == "auto"
+    asked = choice != "auto"
+    strict = [name for name, function in functions.items() if function.get("strict")]
+    schemas = {name: one.get("parameters") for name, one in functions.items() if asked or name in strict}
     # What is called of its own accord and is not strict may have any arguments.
-    loose = {"type": "object"}
-    schemas = {
-        name: function.get("parameters") if not free or function.get("strict") else loose
-        for name, function in functions.items()
-    }
-    strict = frozenset(name for name, function in functions.items() if function.get("strict"))
-    calls = (0 if free else 1, None if parallel else 1)
-    return _language("tools", (schemas, sorted(strict), calls), lambda: _tools(schemas, strict, calls, free))
+    free = [name for name in functions if name not in schemas]
+    calls = (1 if asked else 0, None if parallel else 1)
+    return _language("tools", (schemas, free, strict, calls), lambda: _tools(schemas, free, strict, calls))
 
 
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
