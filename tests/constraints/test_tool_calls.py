@@ -149,11 +149,43 @@ def test_an_object_that_must_not_be_is_none_with_a_quoted_key_either() -> None:
     assert list(map(texts.matches, made)) == [False, False, True]
 
 
-def test_no_key_comes_twice_where_there_is_a_most_either() -> None:
-    texts = compile_bytes(tool_calls({"f": {"maxProperties": 3, "additionalProperties": {"type": "null"}}}))
+MAPS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"additionalProperties": {"type": "integer"}}, ["", "a:1,ab:2,'c d':3", "'a':1,'ab':2", "a:1,a:2", "a:1,'a':2"]),
+    ({"additionalProperties": {"type": "integer"}, "maxProperties": 2}, ["", "a:1,ab:2"]),
+    ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, ["a:1,'c d':2", "'c d':1,ab:2,ab:1"]),
+    ({"additionalProperties": {"type": "integer"}, "minProperties": 3}, ["a:1,b:2,'c d':1"]),
+    ({"patternProperties": {"^a": {"const": 1}}, "additionalProperties": False}, ["a:1,ab:1", "'ab':1,a:1,'ab':1"]),
+    ({"patternProperties": {"^a": {"const": 1}}}, ["a:1,b:2,ab:1", "b:2,b:1", "'c d':{a:2}"]),
+    ({"propertyNames": {"enum": ["a", "b", "c d"]}}, ["a:1,b:2", "'a':1,'c d':2", "b:1,a:1,b:2"]),
+    ({"propertyNames": {"pattern": "b$", "maxLength": 2}}, ["b:1,ab:2", "'b':1"]),
+    ({"properties": {"a": {"const": 1}}, "required": ["a"]}, ["a:1,b:1,ab:2", "a:1,'c d':2"]),
+    ({"required": ["a", "b"]}, ["a:1,b:1,ab:2", "a:2,b:{a:1}"]),
+    ({"not": {"additionalProperties": {"const": 1}}}, ["a:2", "a:1,b:2,c:2", "'c d':2"]),
+    ({"not": {"propertyNames": {"enum": ["a", "b"]}}}, ["ab:1", "a:1,'c d':2"]),
+    ({"properties": {"a": {}}, "not": {"patternProperties": {"^a": {"const": 1}}}}, ["a:2", "a:1,ab:2", "ab:2"]),
+    ({"not": {"const": {"a": 1}}}, ["b:1", "a:1,b:1", "a:1,'ab':1"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "taken"), MAPS)
+def test_maps_have_several_members_and_validate_whichever_of_a_key_counts(
+    schema: dict[str, Any], taken: list[str]
+) -> None:
+    """All objects of up to three members, of keys in both notations, some twice."""
+    whole = {"properties": {"o": {"type": "object", **schema}}, "required": ["o"], "additionalProperties": False}
+    texts, validator = compile_bytes(tool_calls({"f": whole})), jsonschema.Draft202012Validator(whole)
     begin, end, quote = (mark(number) for number in range(3))
-    made = [f"{begin}call:f{{{inside}}}{end}".replace("'", quote) for inside in ("", "'a':null", "'a':null,'a':null")]
-    assert list(map(texts.matches, made)) == [True, True, False]
+    members = [f"{key}:{value}" for key in ("a", "'a'", "b", "ab", "'ab'", "'c d'") for value in ("1", "2")]
+    several = (",".join(chosen) for count in range(4) for chosen in itertools.product(members, repeat=count))
+    found = 0
+    for inside in [*taken, *several]:
+        made = f"call:f{{o:{{{inside}}}}}"
+        if texts.matches(f"{begin}{made}{end}".replace("'", quote)):
+            found += 1
+            validator.validate(json.loads(parse_tool_call(made.replace("'", QUOTE)).arguments))
+        else:
+            assert inside not in taken
+    assert found > len(taken)
 
 
 def test_a_mark_is_no_token_that_spells_its_byte(fallback: Tokenizer) -> None:

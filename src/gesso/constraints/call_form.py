@@ -1,8 +1,7 @@
 """Defines how values are written in a tool call, in the syntax of `gesso.text.tool_calls`.
 
 Strings stand between quote tokens, without escapes, and do not contain `<|`, which may begin a special token's name.
-Keys are bare where they are made of letters, digits, `_`, `.` and `-`. Where a schema leaves the keys of an object open it
-has one member at most, because keys could come twice.
+Keys are bare where they are made of letters, digits, `_`, `.` and `-`.
 """
 
 import re
@@ -12,11 +11,17 @@ from gesso.constraints import charset
 from gesso.constraints.expression import (
     NEVER,
     Chars,
+    Difference,
     Expression,
+    Fitting,
+    Intersection,
     Repeat,
     Sequence,
     Text,
+    Union,
+    Whole,
     choices,
+    difference,
     intersection,
     repeat,
     sequence,
@@ -31,6 +36,7 @@ SPECIAL = (CALL, CALL_END, QUOTE)
 """The special tokens of a call, in the order of their placeholders."""
 CALL_MARK, CALL_END_MARK, _QUOTE = (Text(mark(number)) for number in range(len(SPECIAL)))
 _BARE_KEY = re.compile(r"[A-Za-z0-9_.-]+")
+_BARE = parse(_BARE_KEY.pattern)
 _NOT_OPENING = Chars(charset.difference(charset.ANY, charset.of("<")))
 _HARMLESS = Chars(charset.difference(charset.ANY, charset.of("<|")))
 INSIDE = Sequence(
@@ -48,7 +54,6 @@ class CallForm(JsonForm):
 
     item_separator: str = ","
     key_separator: str = ":"
-    most_open_members: int | None = 1
 
     def inside(self, expression: Expression) -> Expression:
         return expression
@@ -62,12 +67,34 @@ class CallForm(JsonForm):
     def key_text(self, name: str) -> str:
         return name if _BARE_KEY.fullmatch(name) else f"{self.quote}{name}{self.quote}"
 
+    def as_keys(self, strings: Expression) -> Expression:
+        return union([strings, intersection(_BARE, _unquoted(strings))])
+
     @property
     def quote(self) -> str:
         return _QUOTE.text
 
     def text(self, value: str) -> Expression:
         return self.quoted(Text(value))
+
+
+def _unquoted(strings: Expression) -> Expression:
+    """What stands between the quotes of strings; of those alone that are written as `quoted` writes them."""
+    match strings:
+        case Sequence((_, body, _)) if strings.parts[0] == _QUOTE:
+            return body
+        case Union(options):
+            return union(map(_unquoted, options))
+        case Intersection(parts):
+            return intersection(*map(_unquoted, parts))
+        case Difference(body, removed):
+            return difference(_unquoted(body), _unquoted(removed))
+        case Whole(body):
+            return _unquoted(body)
+        case Fitting(options):
+            return union(map(_unquoted, options))
+        case _:
+            raise TypeError(f"{strings!r:.60} is no language of strings")
 
 
 # Arguments that no schema holds

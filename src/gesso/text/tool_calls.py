@@ -3,7 +3,8 @@ for.
 
 A string stands between two quote tokens and may hold anything but that token; numbers, `true`, `false` and `null` are
 JSON's; lists are `[v,v]`. Keys are bare (no braces, brackets, commas, colons or double quotes in them) or quoted as
-strings are. White space counts only inside strings and keys.
+strings are. White space counts only inside strings and keys. Of a key that comes twice the last value counts, as in
+JSON.
 """
 
 import json
@@ -127,11 +128,7 @@ class _Reader:
         more = not self.take("}")
         while more:
             self.skip_space()
-            start = self.at
             key = self.string() if self.take(QUOTE) else self.match(KEY, "a key").rstrip(" \t\r\n")
-            if key in found:
-                self.at = start
-                raise self.error(f"the key {key!r} comes twice")
             self.expect(":")
             found[key] = self.value(depth)
             more = self.expect(",", "}") == ","
