@@ -55,6 +55,14 @@ def parse_tool_call(text: str) -> ToolCall:
     return ToolCall(name, arguments)
 
 
+def _is_number(word: str) -> bool:
+    """Whether it is a number of JSON that its readers take, and not for infinite."""
+    found = NUMBER.fullmatch(word)
+    if found is None:
+        return False
+    return math.isfinite(float(word)) if any(found.groups()) else len(word.lstrip("-")) <= LONGEST_INTEGER
+
+
 class _Reader:
     """Reads a text from the left, values as JSON texts; `at` is where it is."""
 
@@ -103,9 +111,7 @@ class _Reader:
         word = self.match(WORD, "a value")
         if word in CONSTANTS:
             return word
-        found = NUMBER.fullmatch(word)
-        # What JSON's readers take for infinite, or do not read, is no number either.
-        if found is None or (math.isinf(float(word)) if any(found.groups()) else len(word.lstrip("-")) > LONGEST_INTEGER):
+        if not _is_number(word):
             self.at -= len(word)
             raise self.error("no value that JSON could hold")
         return word
