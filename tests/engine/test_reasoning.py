@@ -28,17 +28,21 @@ WORD = 300
         ("", "<........", "...", 0, True),
         ("", "<..>", "......", 6, False),
         ("", "..", "<......", 6, True),
+        ("", "", "<.<.<.<...", 6, True),  # what opens a thought once more is a part of it
+        ("<.<.<", "", "<...", 1, True),
+        ("<..", "", ".;......", 3, True),  # with ignore_eos the end of an answer is a token like any other
+        ("<..;", "", "......", 2, True),
     ],
 )
 def test_a_thought_is_closed_where_its_budget_is_used_up(
     tiny: Engine, read: str, begin: str, block: str, kept: int, closed: bool
 ) -> None:
     special = tiny.tokenizer.special
-    tokens = {"<": special[CHANNEL], ">": special[CHANNEL_END], ".": WORD}
+    tokens = {"<": special[CHANNEL], ">": special[CHANNEL_END], ";": special["<eos>"], ".": WORD}
     parser = OutputParser(tiny.tokenizer)
     for mark in read:
         parser.feed(tokens[mark])
-    config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5)
+    config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5, ignore_eos=True)
     given = [tokens[mark] for mark in block]
     found = within_budget(given, parser, config, special, response_prefix=[tokens[mark] for mark in begin])
     assert found == given[:kept] + [special[CHANNEL_END]] * closed

@@ -26,8 +26,9 @@ def within_budget(
     if budget is None:
         return block
     thinking, spent = parser.thinking, parser.reasoning_tokens
+    ends = {special[CHANNEL_END], *(() if config.ignore_eos else config.eos_token_ids)}
     for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
-        if token in config.eos_token_ids or token == special[CHANNEL_END]:
+        if token in ends:
             thinking = False
         elif thinking:
             closed = [*block[: max(0, place)], special[CHANNEL_END]]
