@@ -16,6 +16,7 @@ from gesso.engine.constraint_job import compile_constraint
 from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prompt import Prompt, PromptReader
+from gesso.engine.reasoning import with_thoughts
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError
@@ -136,6 +137,7 @@ class RequestBuilder:
         if len(prefix) >= config.max_new_tokens:
             message = f"begin has {len(prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
+        config = with_thoughts(config, asked.thinking_share)
         second = self._second(prompt, asked, config, context)
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 
