@@ -11,10 +11,11 @@ from constraints.conftest import cases
 from constraints.schemas import SCHEMAS
 from constraints.test_compile import MINI_ENDS, drawn
 from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.call_form import SPECIAL
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
 from gesso.constraints.placeholders import mark
-from gesso.constraints.tool_calls import SPECIAL, tool_calls
+from gesso.constraints.tool_calls import tool_calls
 from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import CALL, CALL_END, QUOTE, ToolCall, parse_tool_call
@@ -77,6 +78,35 @@ def test_text_may_come_first_and_calls_may_be_left_out(mini: Tokenizer) -> None:
     assert {call.arguments for _, calls in found for call in calls} <= {"{}"}
 
 
+FREE = compile_bytes(calls_of({"held": None}, calls=(0, 1), text_first=True, free=["weather", "clock"]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{}",
+        "{ }",
+        "{city:'Oslo',days:3}",
+        "{'city':'Oslo, \"the\" {city}',a b:null , <x:true}",
+        "{o:{'x':1,y:[]},l:[{p:[-1.5e+100]},'a']}",
+        "{a:[[[[{b:[{c:'}',d:[]}]},{'e':{f:{g:0}}}]]]],h:'i'}",
+    ],
+)
+def test_a_free_function_may_have_any_arguments(arguments: str) -> None:
+    begin, end, quote = (mark(number) for number in range(3))
+    parse_tool_call(f"call:clock{arguments}".replace("'", QUOTE))
+    for name in ("weather", "clock"):
+        assert FREE.matches(f"Let me see.{begin}call:{name}{arguments}{end}".replace("'", quote))
+    assert not FREE.matches(f"{begin}call:other{arguments}{end}".replace("'", quote))
+    assert FREE.matches(f"{begin}call:held{arguments}{end}".replace("'", quote)) == (arguments == "{}")
+
+
+def test_a_free_function_has_arguments_that_are_read() -> None:
+    begin, end, quote = (mark(number) for number in range(3))
+    for arguments in ("", "{a}", "{a:b}", "{a:1,}", "{:1}", "{ :1}", "{a:'b}", "{a:[1}", '{"a":1}', "{a:[{b:1]}}"):
+        assert not FREE.matches(f"{begin}call:clock{arguments}{end}".replace("'", quote)), arguments
+
+
 def test_what_the_language_holds() -> None:
     texts = compile_bytes(calls_of({"f": {"properties": {"x": {"type": "string"}, "y z": {"const": None}}}}))
     begin, end, quote = (mark(number) for number in range(3))
@@ -124,11 +154,43 @@ def test_an_object_that_must_not_be_is_none_with_a_quoted_key_either() -> None:
     assert list(map(texts.matches, made)) == [False, False, True]
 
 
-def test_no_key_comes_twice_where_there_is_a_most_either() -> None:
-    texts = compile_bytes(calls_of({"f": {"maxProperties": 3, "additionalProperties": {"type": "null"}}}))
+MAPS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"additionalProperties": {"type": "integer"}}, ["", "a:1,ab:2,'c d':3", "'a':1,'ab':2", "a:1,a:2", "a:1,'a':2"]),
+    ({"additionalProperties": {"type": "integer"}, "maxProperties": 2}, ["", "a:1,ab:2"]),
+    ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, ["a:1,'c d':2", "'c d':1,ab:2,ab:1"]),
+    ({"additionalProperties": {"type": "integer"}, "minProperties": 3}, ["a:1,b:2,'c d':1"]),
+    ({"patternProperties": {"^a": {"const": 1}}, "additionalProperties": False}, ["a:1,ab:1", "'ab':1,a:1,'ab':1"]),
+    ({"patternProperties": {"^a": {"const": 1}}}, ["a:1,b:2,ab:1", "b:2,b:1", "'c d':{a:2}"]),
+    ({"propertyNames": {"enum": ["a", "b", "c d"]}}, ["a:1,b:2", "'a':1,'c d':2", "b:1,a:1,b:2"]),
+    ({"propertyNames": {"pattern": "b$", "maxLength": 2}}, ["b:1,ab:2", "'b':1"]),
+    ({"properties": {"a": {"const": 1}}, "required": ["a"]}, ["a:1,b:1,ab:2", "a:1,'c d':2"]),
+    ({"required": ["a", "b"]}, ["a:1,b:1,ab:2", "a:2,b:{a:1}"]),
+    ({"not": {"additionalProperties": {"const": 1}}}, ["a:2", "a:1,b:2,c:2", "'c d':2"]),
+    ({"not": {"propertyNames": {"enum": ["a", "b"]}}}, ["ab:1", "a:1,'c d':2"]),
+    ({"properties": {"a": {}}, "not": {"patternProperties": {"^a": {"const": 1}}}}, ["a:2", "a:1,ab:2", "ab:2"]),
+    ({"not": {"const": {"a": 1}}}, ["b:1", "a:1,b:1", "a:1,'ab':1"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "taken"), MAPS)
+def test_maps_have_several_members_and_validate_whichever_of_a_key_counts(
+    schema: dict[str, Any], taken: list[str]
+) -> None:
+    """All objects of up to three members, of keys in both notations, some twice."""
+    whole = {"properties": {"o": {"type": "object", **schema}}, "required": ["o"], "additionalProperties": False}
+    texts, validator = compile_bytes(calls_of({"f": whole})), jsonschema.Draft202012Validator(whole)
     begin, end, quote = (mark(number) for number in range(3))
-    made = [f"{begin}call:f{{{inside}}}{end}".replace("'", quote) for inside in ("", "'a':null", "'a':null,'a':null")]
-    assert list(map(texts.matches, made)) == [True, True, False]
+    members = [f"{key}:{value}" for key in ("a", "'a'", "b", "ab", "'ab'", "'c d'") for value in ("1", "2")]
+    several = (",".join(chosen) for count in range(4) for chosen in itertools.product(members, repeat=count))
+    found = 0
+    for inside in [*taken, *several]:
+        made = f"call:f{{o:{{{inside}}}}}"
+        if texts.matches(f"{begin}{made}{end}".replace("'", quote)):
+            found += 1
+            validator.validate(json.loads(parse_tool_call(made.replace("'", QUOTE)).arguments))
+        else:
+            assert inside not in taken
+    assert found > len(taken)
 
 
 def test_a_mark_is_no_token_that_spells_its_byte(fallback: Tokenizer) -> None:

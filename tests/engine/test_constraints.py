@@ -14,6 +14,7 @@ from gesso.engine import constraint as constraint_module
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
+from gesso.text.tool_calls import CALL, CALL_END, parse_tool_call
 
 THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
 SEEDS = range(20 if THOROUGH else 2)
@@ -186,6 +187,23 @@ def test_a_strict_function_binds_calls_made_unasked(tiny: Engine) -> None:
         result = tiny.generate("hi", seed=seed, **SHORT)
         assert result.warnings == ()
         check_calls(call for call in result.tool_calls if call.name == "weather")
+
+
+FREE = {
+    "type": "function",
+    "function": {"name": "trip", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+
+
+@pytest.mark.parametrize("options", [{"tools": [FREE], "parallel_tool_calls": False}, {"tools": [FREE, TOOLS[1]]}])
+@pytest.mark.parametrize("arguments", ['city:<|"|>pear<|"|>,days:3', 'a b:{c:[1,{<|"|>d<|"|>:null,e:-0.5}]}'])
+def test_a_function_that_is_not_held_may_have_any_arguments(
+    tiny: Engine, options: dict[str, Any], arguments: str
+) -> None:
+    call = f"<|tool_call>call:trip{{{arguments}}}<tool_call|>"
+    pinned = tiny.tokenizer.encode(call)
+    result = tiny.generate("hi", canvas=pinned, max_new_tokens=6 * CANVAS, max_denoising_steps=2, **options)
+    assert result.tool_calls[0] == parse_tool_call(call.removeprefix(CALL).removesuffix(CALL_END))
 
 
 @pytest.mark.parametrize(

@@ -28,20 +28,54 @@ WORD = 300
         ("", "<........", "...", 0, True),
         ("", "<..>", "......", 6, False),
         ("", "..", "<......", 6, True),
+        ("", "", "<.<.<.<...", 6, True),  # what opens a thought once more is a part of it
+        ("<.<.<", "", "<...", 1, True),
+        ("<..", "", ".;......", 3, True),  # with ignore_eos the end of an answer is a token like any other
+        ("<..;", "", "......", 2, True),
     ],
 )
 def test_a_thought_is_closed_where_its_budget_is_used_up(
     tiny: Engine, read: str, begin: str, block: str, kept: int, closed: bool
 ) -> None:
     special = tiny.tokenizer.special
-    tokens = {"<": special[CHANNEL], ">": special[CHANNEL_END], ".": WORD}
+    tokens = {"<": special[CHANNEL], ">": special[CHANNEL_END], ";": special["<eos>"], ".": WORD}
     parser = OutputParser(tiny.tokenizer)
     for mark in read:
         parser.feed(tokens[mark])
-    config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5)
+    config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5, ignore_eos=True)
     given = [tokens[mark] for mark in block]
     found = within_budget(given, parser, config, special, response_prefix=[tokens[mark] for mark in begin])
     assert found == given[:kept] + [special[CHANNEL_END]] * closed
+
+
+@pytest.mark.parametrize("length", range(3, 24))
+@pytest.mark.parametrize("options", [{"thinking_share": 0.25}, {"thinking_share": 1.0}, {"thinking_budget": 1000}])
+def test_there_is_always_room_for_an_answer(length: int, options: dict[str, Any]) -> None:
+    """The tokens that open and close a thought count too."""
+    engine = reciter("<|channel>thought\n" + "pear fig " * 30)
+    result = engine.generate("hi", seed=1, thinking=True, max_new_tokens=length, **options)
+    assert result.text
+    assert result.reasoning_tokens <= length * options.get("thinking_share", 1)
+
+
+def test_a_share_is_one_of_what_there_is_room_for() -> None:
+    engine = reciter("<|channel>thought\n" + "pear fig " * 200)
+    room = 5 * CANVAS
+    result = engine.generate([5] * (CONTEXT - room), seed=1, thinking_share=0.5, ignore_eos=True)
+    assert (result.completion_tokens, result.reasoning_tokens) == (room, room // 2 - 2)
+
+
+def test_a_share_and_a_budget_are_both_kept(tiny: Engine) -> None:
+    for options, budget in (
+        ({"thinking_share": 0.5, "thinking_budget": 3}, 3),
+        ({"thinking_share": 0.5, "thinking_budget": 30}, 8),
+        ({"thinking_share": 0.01}, 0),
+        ({}, None),
+    ):
+        state = tiny.start(Request("hi", {"max_new_tokens": 20, **options}))
+        assert state.config.thinking_budget == budget
+    with pytest.raises(OptionError, match="thinking_budget must be left out beside canvas"):
+        tiny.start(Request("hi", {"canvas": [5], "thinking_share": 0.5}))
 
 
 def test_a_thought_that_the_answer_begins_with_counts(tiny: Engine) -> None:

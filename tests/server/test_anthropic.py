@@ -110,20 +110,22 @@ def test_thinking_and_schemas(client: TestClient, service: FakeService) -> None:
     client.post("/v1/messages", json=body(thinking={"type": "enabled", "budget_tokens": 9}))
     first, second = service.requests
     assert first.options["json_schema"] == schema
-    assert (first.options["thinking"], first.options["thinking_budget"]) == (True, 8)
+    assert (first.options["thinking"], first.options["thinking_share"]) == (True, 0.25)
     assert second.options["thinking_budget"] == 9
 
 
 def test_effort(client: TestClient, service: FakeService) -> None:
     """Beside a budget it lowers it; without thoughts there is nothing that it could lower."""
     enabled = {"type": "enabled", "budget_tokens": 20}
-    for thinking, effort, budget in [
-        (enabled, "low", 8), (enabled, "medium", 16), (enabled, "high", 20), (None, "high", None),
-        ({"type": "disabled"}, "high", None), ({"type": "adaptive"}, "medium", 16),
+    for thinking, effort, bounds in [
+        (enabled, "low", (8, None)), (enabled, "medium", (16, None)), (enabled, "high", (20, None)),
+        (None, "high", (None, None)), ({"type": "disabled"}, "high", (None, None)),
+        ({"type": "adaptive"}, "medium", (None, 0.5)),
     ]:  # fmt: skip
         response = client.post("/v1/messages", json=body(thinking=thinking, output_config={"effort": effort}))
         assert response.status_code == 200, response.text
-        assert service.requests[-1].options.get("thinking_budget") == budget
+        given = service.requests[-1].options
+        assert (given.get("thinking_budget"), given.get("thinking_share")) == bounds
     for without in (None, {"type": "disabled"}):
         error = refused(client, thinking=without, output_config={"effort": "low"})
         assert error["message"].startswith("output_config.effort: low needs thinking")

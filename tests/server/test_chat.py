@@ -209,10 +209,10 @@ def test_an_empty_prediction_is_none(client: TestClient, service: FakeService) -
         ({}, {}),
         ({"reasoning_effort": "none"}, {}),
         ({"reasoning_effort": "minimal"}, {}),
-        ({"reasoning_effort": "low"}, {"thinking": True, "thinking_budget": 64}),
-        ({"reasoning_effort": "medium"}, {"thinking": True, "thinking_budget": 128}),
-        ({"reasoning_effort": "high"}, {"thinking": True, "thinking_budget": 192}),
-        ({"chat_template_kwargs": {"enable_thinking": True}}, {"thinking": True, "thinking_budget": 192}),
+        ({"reasoning_effort": "low"}, {"thinking": True, "thinking_share": 0.25}),
+        ({"reasoning_effort": "medium"}, {"thinking": True, "thinking_share": 0.5}),
+        ({"reasoning_effort": "high"}, {"thinking": True, "thinking_share": 0.75}),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, {"thinking": True, "thinking_share": 0.75}),
         ({"chat_template_kwargs": {"enable_thinking": False}}, {}),
         ({"thinking_budget": 10}, {"thinking": True, "thinking_budget": 10}),
         ({"chat_template_kwargs": {"thinking_budget": 10}}, {"thinking": True, "thinking_budget": 10}),
@@ -223,16 +223,11 @@ def test_thinking(client: TestClient, service: FakeService, fields: dict[str, An
 
 
 def test_a_thought_may_come_before_what_is_constrained(client: TestClient, service: FakeService) -> None:
-    thinking = {"thinking": True, "thinking_budget": 64}
+    thinking = {"thinking": True, "thinking_share": 0.25}
     called = options(client, service, reasoning_effort="low", tools=[WEATHER], tool_choice="required")
     assert called == {"tools": [WEATHER], "tool_choice": "required", **thinking}
     shaped = options(client, service, reasoning_effort="low", response_format={"type": "json_object"})
     assert shaped == {"json_object": True, **thinking}
-
-
-def test_effort_is_a_share_of_max_tokens(client: TestClient, service: FakeService) -> None:
-    assert options(client, service, reasoning_effort="low", max_tokens=1000)["thinking_budget"] == 250
-    assert options(client, service, reasoning_effort="low", max_tokens=1)["thinking_budget"] == 1
 
 
 @pytest.mark.parametrize(
@@ -243,6 +238,9 @@ def test_effort_is_a_share_of_max_tokens(client: TestClient, service: FakeServic
         ({"reasoning_effort": "low", "thinking_budget": 5}, "thinking_budget"),
         ({"thinking_budget": 5, "chat_template_kwargs": {"enable_thinking": False}}, "thinking_budget"),
         ({"thinking_budget": 5, "chat_template_kwargs": {"thinking_budget": 6}}, "thinking_budget"),
+        ({"thinking_budget": 16, "max_tokens": 16}, "thinking_budget"),
+        ({"chat_template_kwargs": {"thinking_budget": 1000}, "max_completion_tokens": 16}, "thinking_budget"),
+        ({"thinking_budget": 256}, "thinking_budget"),  # the default of max_tokens
     ],
 )
 def test_contradictions_about_thinking(client: TestClient, fields: dict[str, Any], param: str) -> None:

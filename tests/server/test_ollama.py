@@ -129,7 +129,7 @@ def test_forms_and_thoughts(client: TestClient, service: FakeService) -> None:
     assert first.options["json_schema"] == schema
     assert first.options["thinking"]
     assert second.options["json_object"]
-    assert second.options["thinking_budget"] < first.options["thinking_budget"]
+    assert second.options["thinking_share"] < first.options["thinking_share"]
     assert "thinking" not in third.options
 
 

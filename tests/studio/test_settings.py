@@ -57,7 +57,7 @@ def test_what_is_set_is_sent_and_the_rest_is_the_servers(
     (request,) = service.requests
     assert request.prompt[0] == {"role": "system", "content": "Be brief."}
     given = dict(request.options)
-    assert given.pop("thinking_budget") > 0
+    assert given.pop("thinking_share") > 0
     assert given == {
         "seed": 5, "top_p": 0.5, "entropy_bound": 0.02, "verify": "auto", "stop_at_end": True, "stop": ("one", "two"),
         "logit_bias": {5: -1.0}, "thinking": True,

@@ -272,9 +272,9 @@ def test_thought_tokens_are_those_between_the_delimiters(tokenizer: Tokenizer) -
     for token in tokenizer.encode("<|channel>other\n<|channel><pad>a"):
         parser.feed(token)
     assert parser.thinking
-    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 3
     parser.flush()
-    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 3
 
 
 # Tool calls

@@ -73,13 +73,21 @@ def test_and_so_it_is_token_by_token(tokenizer: Tokenizer, name: str, arguments:
         ('call:f{ a : <|"|> b <|"|> , c : [ 1 , { } , [ ] ] }', "f", {"a": " b ", "c": [1, {}, []]}),
         ('call:f{<|"|>a:,{ <|"|>:1,<|"|><|"|>:2}', "f", {"a:,{ ": 1, "": 2}),
         ('call:f{a:<|"|>},]\n"<eos><|turn><|"|>}', "f", {"a": '},]\n"<eos><|turn>'}),
-        ("call:f{a:-0,b:1e3,c:-1.50E-07,d:0}", "f", {"a": 0, "b": 1000.0, "c": -1.5e-07, "d": 0}),
+        ('call:f{a:1,b:2,<|"|>a<|"|>:3}', "f", {"a": 3, "b": 2}),
         ("call:f{a:true,b:false,c:null}", "f", {"a": True, "b": False, "c": None}),
         ("call:f{a:123456789012345678901234567890}", "f", {"a": 123456789012345678901234567890}),
     ],
 )
 def test_calls(text: str, name: str, arguments: dict[str, Any]) -> None:
     assert parse_tool_call(text) == ToolCall(name, json.dumps(arguments))
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["-0", "1e3", "-1.50E-07", "9007199254740993.0", "12345678901234567.890", "9" * 400, f"0.{'0' * 400}1"],
+)
+def test_a_number_stays_as_it_is_written(number: str) -> None:
+    assert parse_tool_call(f"call:f{{a:[{number}]}}").arguments == f'{{"a": [{number}]}}'
 
 
 @pytest.mark.parametrize(
@@ -106,7 +114,6 @@ def test_calls(text: str, name: str, arguments: dict[str, Any]) -> None:
         ("call:f{a:1", "',' or '}' is missing at character 10, its end"),
         ('call:f{a:<|"|>b}', "a string that is not closed at character 9"),
         ('call:f{<|"|>a:1}', "a string that is not closed at character 7"),
-        ('call:f{a:1,b:2,<|"|>a<|"|>:1}', "the key 'a' comes twice at character 15"),
         ("call:f{} and more", "something follows the closing brace at character 9, before 'and more'"),
         ("call:f{}call:g{}", "something follows the closing brace at character 8"),
         ("call:f{}<|tool_call>", "something follows the closing brace at character 8"),

@@ -8,7 +8,7 @@ keyword that holds is refused where it must not, by its JSON pointer.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from gesso.constraints import budget
@@ -41,6 +41,8 @@ class Alternatives:
         """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
         """Positive while ways in which a schema fails may be left out where they cannot be said."""
+        self._unsaid: OptionError | None = None
+        """Why the first of those was left out, in the `oneOf` that is being read: it is told where nothing is left."""
 
     def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
         """Returns a schema as alternatives without references and combinators; none where nothing is valid.
@@ -162,8 +164,12 @@ class Alternatives:
                     rest = self.negated(part, f"{at}/{name}", refs, here)
                     found += self._both([({"type": "object", "required": [name]}, refs)], rest, at)
             else:
-                with suppress(OptionError) if self._narrowing else nullcontext():
+                try:
                     found += [(alternative, refs) for alternative in failing(keyword, modern, at)]
+                except OptionError as error:
+                    if not self._narrowing:
+                        raise
+                    self._unsaid = self._unsaid or error
         # What does not hold has no say in what is evaluated.
         return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
@@ -259,7 +265,12 @@ class Alternatives:
         def apart(one: Schema, other: Schema) -> bool:
             return self.apart(one, other, pointer)
 
-        return self._checked(under_one(branches, wholes, without, apart, self._leaving_out), pointer)
+        before, self._unsaid = self._unsaid, None
+        kept = under_one(branches, wholes, without, apart, self._leaving_out)
+        unsaid, self._unsaid = self._unsaid, before
+        if unsaid is not None and not kept:
+            raise unsaid
+        return self._checked(kept, pointer)
 
     @contextmanager
     def _leaving_out(self) -> Iterator[None]:

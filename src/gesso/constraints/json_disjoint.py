@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any
 
 from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.json_formats import formats_apart, may_have_format
 from gesso.constraints.json_keywords import Plain, all_hashed, hashed, type_of, types
 from gesso.constraints.json_places import Schema
 from gesso.constraints.regex import parse_search
@@ -33,7 +35,10 @@ def disjoint(one: Plain, other: Plain, apart: Apart) -> bool:
     if both in ({"string"}, {"array"}):
         what = "Length" if both == {"string"} else "Items"
         sizes = [(schema.get(f"min{what}", 0), schema.get(f"max{what}")) for schema in (one, other)]
-        return any(top is not None and top < low for (_, top), (low, _) in (sizes, sizes[::-1]))
+        formats = product(one.get("format", ()), other.get("format", ())) if both == {"string"} else ()
+        return any(top is not None and top < low for (_, top), (low, _) in (sizes, sizes[::-1])) or any(
+            formats_apart(first, second) for first, second in formats
+        )
     return not both
 
 
@@ -56,7 +61,9 @@ def _fails(value: Any, schema: Plain) -> bool:
         return True
     if kind == "string":
         least, most = schema.get("minLength", 0), schema.get("maxLength", len(value))
-        if not least <= len(value) <= most:
+        if not least <= len(value) <= most or not all(
+            may_have_format(value, name) for name in schema.get("format", ())
+        ):
             return True
         return any(holds and not _may_match(pattern, value) for pattern, holds in schema.get("pattern", ()))
     if kind in ("integer", "number"):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from gesso.constraints.json_formats import FORMATS
 from gesso.constraints.json_keywords import same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
 from gesso.constraints.json_scopes import Scopes
@@ -213,6 +214,8 @@ class Document:
                 found[keyword] = value
             else:
                 self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
+        if isinstance(name := found.get("format"), str) and name not in FORMATS:
+            self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")
         if draft in (0, 4):
             for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
                 if isinstance(found.get(bound), bool) and found.pop(bound) and limit in found:

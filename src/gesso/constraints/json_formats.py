@@ -8,7 +8,9 @@ name for a host, or none; the names of `idn-hostname` are those of `hostname`; a
 
 from functools import cache
 
-from gesso.constraints.expression import Expression
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.expression import Expression, intersection
 from gesso.constraints.regex import parse
 
 _DATE = (
@@ -92,6 +94,45 @@ FORMATS = {
     "regex": _patterns(2),
 }
 """Regular expressions of the formats."""
+
+_ADDRESS = r"""(?s)[^:@"]*(@|".*@).*"""
+_ABSOLUTE = r"(?s)[A-Za-z][A-Za-z0-9+.\-]*:.*"
+WIDE = {
+    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "time": r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+\-][0-9]{2}:[0-9]{2})",
+    "date-time": r"(?s)[0-9]{4}-[0-9]{2}-[0-9]{2}[^0-9].*",
+    "duration": r"(?s)[Pp].*",
+    "uuid": FORMATS["uuid"],
+    "email": _ADDRESS,
+    "idn-email": _ADDRESS,
+    "hostname": r"[A-Za-z0-9.\-]+",
+    "idn-hostname": r"([A-Za-z0-9.\-]|[^\x00-\x7F])+",
+    "ipv4": r"[0-9]+(\.[0-9]+){3}",
+    "ipv6": r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]*",
+    "uri": _ABSOLUTE,
+    "iri": _ABSOLUTE,
+    "json-pointer": r"(?s)(/.*)?",
+    "relative-json-pointer": r"(?s)[0-9].*",
+}
+"""Regular expressions of more than all that a format allows, where that is not nearly everything: what they do not
+match is certainly not of the format."""
+
+
+def may_have_format(text: str, name: str) -> bool:
+    """Tells whether it is not certain that a text is not of a format."""
+    return name not in WIDE or _wide(name).matches(text)
+
+
+@cache
+def formats_apart(one: str, other: str) -> bool:
+    """Tells whether it is certain that no text is of both formats."""
+    both = (one, other)
+    return WIDE.keys() >= set(both) and compile_bytes(intersection(*(parse(WIDE[name]) for name in both))).empty
+
+
+@cache
+def _wide(name: str) -> ByteAutomaton:
+    return compile_bytes(parse(WIDE[name]))
 
 
 @cache

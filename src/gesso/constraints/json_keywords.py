@@ -2,10 +2,11 @@
 
 A *plain* schema is a dict that says of a value what it must be without references and alternatives. What several
 schemas can say of one value stands in lists: `pattern` and `multipleOf` (each with whether it must hold), `enum` (one
-list of values), `notEnum`, `format`, `shapes` (of objects: `properties`, `patternProperties`, `additionalProperties`),
-`names` (`propertyNames`), `some` (that there is a property: names and patterns it has not, a pattern it has, schemas
-of its name and value), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
-are as they were written. `evaluated` and `evaluatedItems` list what its parts have a say in, for `unevaluated...`.
+list of values), `notEnum`, `format`, `notFormat`, `shapes` (of objects: `properties`, `patternProperties`,
+`additionalProperties`), `names` (`propertyNames`), `some` (that there is a property: names and patterns it has not, a
+pattern it has, schemas of its name and value), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema,
+least, most). Subschemas are as they were written. `evaluated` and `evaluatedItems` list what its parts have a say in,
+for `unevaluated...`.
 """
 
 import json
@@ -29,7 +30,7 @@ REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 TYPE_OF_KEYWORD = {
     **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names", "some"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format", "notFormat"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
 }
 """The type of value that a keyword of a plain schema speaks of; it lets every value of another type pass."""

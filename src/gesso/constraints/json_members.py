@@ -8,6 +8,7 @@ from itertools import combinations, permutations
 
 from gesso.constraints import charset
 from gesso.constraints.expression import (
+    EMPTY,
     Chars,
     Expression,
     Repeat,
@@ -34,14 +35,18 @@ def different_members(member: Expression, count: int, form: JsonForm) -> Express
     """
     sets, comma = _SETS[count], Text(form.item_separator)
     # What their values are stands once for every set of beginnings: it goes less deep.
-    plain = sequence(form.any_string, Text(form.key_separator), any_value(form, MAX_UNNAMED + 1 - count))
-    near = intersection(member, plain)
-    of_set = [intersection(near, _beginning(charset.make(_codes(rest, sets)), form)) for rest in range(sets)]
+    value = sequence(Text(form.key_separator), any_value(form, MAX_UNNAMED + 1 - count))
+
+    def near(*bodies: Expression) -> Expression:
+        """Such a member, with the keys that are given."""
+        return intersection(member, sequence(form.as_keys(union(map(form.quoted, bodies))), value))
+
+    of_set = [near(_beginning(charset.make(_codes(rest, sets)), form)) for rest in range(sets)]
     options: list[Expression] = []
     for chosen in combinations(range(sets), count - 1):
         # The keys of the last one are in none of the sets that were there, or it has no first character.
         others = charset.make(code for rest in range(sets) if rest not in chosen for code in _codes(rest, sets))
-        last = intersection(near, union([_beginning(others, form), _empty(form)]))
+        last = near(_beginning(others, form), EMPTY)
         orders = [[part for place in order for part in (of_set[place], comma)] for order in permutations(chosen)]
         options.append(sequence(union(sequence(*order) for order in orders), last))
     return sequence(union(options), repeat(sequence(comma, member)))
@@ -53,8 +58,4 @@ def _codes(rest: int, sets: int) -> list[tuple[int, int]]:
 
 
 def _beginning(chars: charset.CharSet, form: JsonForm) -> Expression:
-    return sequence(Text('"'), form.inside(Chars(chars)), Repeat(Chars(charset.ANY)))
-
-
-def _empty(form: JsonForm) -> Expression:
-    return sequence(Text(f'""{form.key_separator}'), Repeat(Chars(charset.ANY)))
+    return sequence(form.inside(Chars(chars)), Repeat(form.character))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gesso.constraints.json_formats import WIDE
 from gesso.constraints.json_keywords import Plain, decimal
 from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
@@ -34,6 +35,8 @@ def failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # no
         return [] if step < 0 and value < 1 else [{"type": kind, name: value + step}]
     if keyword == "pattern":
         return [{"type": "string", "pattern": [(value, False)]}]
+    if keyword == "format" and value in WIDE:
+        return [{"type": "string", "notFormat": [value]}]
     if keyword == "multipleOf":
         return [{"type": "number", "multipleOf": [(decimal(value), False)]}]
     if keyword == "required":

@@ -57,19 +57,19 @@ class Objects:
         key = self._free_key([] if met is None else [met], unmet, names, pointer)
         if key_schema is not True:
             told = self.values.every([key_schema, {"type": "string"}], f"{pointer}/propertyNames", refs)
-            key = intersection(key, told)
+            key = intersection(key, self.form.as_keys(told))
         separator = Text(self.form.key_separator)
         value = self.values.every([value_schema], f"{pointer}/additionalProperties", refs)
         anything = any_value(self.form, self.form.max_depth)
-        other, comma = sequence(self.form.any_string, separator, anything), Text(self.form.item_separator)
+        other, comma = sequence(self.form.any_key, separator, anything), Text(self.form.item_separator)
 
         def with_key(key: Expression, behind: Expression) -> Expression:
             before = repeat(sequence(other, comma))
             return sequence(Text("{"), before, key, separator, value, repeat(sequence(comma, behind)), Text("}"))
 
-        free = NEVER if key == self.form.any_string else difference(self.form.any_string, key)
+        free = NEVER if key == self.form.any_key else difference(self.form.any_key, key)
         options = [with_key(key, union([sequence(key, separator, value), sequence(free, separator, anything)]))]
-        if once := [self.form.quoted(self.form.inside(Text(name))) for name in named if name not in names]:
+        if once := [self.form.key(name) for name in named if name not in names]:
             options.append(with_key(intersection(key, union(once)), other))
         return union(options)
 
@@ -105,13 +105,8 @@ class Objects:
             return Text("{}")
         bounds = (least if least > len(required) else 0, most)
         if not items and bounds == (0, None):
-            return sequence(
-                Text("{"), repeat(rest, 0, self.form.most_open_members, self.form.item_separator), Text("}")
-            )
+            return sequence(Text("{"), repeat(rest, 0, None, self.form.item_separator), Text("}"))
         others = None if rest == NEVER else rest
-        if others is not None and self.form.most_open_members is not None:
-            limit = len(items) + self.form.most_open_members
-            bounds = (bounds[0], limit if most is None else min(most, limit))
         members: Expression = Joined(tuple(items), self.form.item_separator, others, *bounds)
         if others is not None and least > len(items) + 1:
             members = self._several(tuple(items), others, least, least - len(required), most)
@@ -177,15 +172,14 @@ class Objects:
                 continue
             key = self._free_key(met, [pattern for pattern in patterns if pattern not in met], named, pointer)
             if names:
-                key = intersection(
-                    key, self.values.every([*names, {"type": "string"}], f"{pointer}/propertyNames", refs)
-                )
+                told = self.values.every([*names, {"type": "string"}], f"{pointer}/propertyNames", refs)
+                key = intersection(key, self.form.as_keys(told))
             options.append(sequence(key, Text(self.form.key_separator), value))
         return union(options)
 
     def _free_key(self, met: list[str], unmet: list[str], named: list[str], pointer: str) -> Expression:
         if not met and not unmet and not named:
-            return self.form.any_string
+            return self.form.any_key
         try:
             matching = [self.form.inside(parse_search(pattern)) for pattern in met]
             removed = [self.form.inside(parse_search(pattern, True)) for pattern in unmet]
@@ -193,7 +187,7 @@ class Objects:
             raise OptionError(f"{pointer}/patternProperties: {error}") from None
         body = intersection(*matching) if matching else Repeat(self.form.character)
         removed += [self.form.inside(Text(name)) for name in named]
-        return self.form.quoted(difference(body, union(removed)))
+        return self.form.as_keys(self.form.quoted(difference(body, union(removed))))
 
 
 def named_properties(schema: Plain) -> list[str]:

@@ -16,7 +16,7 @@ from gesso.constraints.expression import (
     union,
 )
 from gesso.constraints.json_document import Document
-from gesso.constraints.json_formats import FORMATS, format_expression
+from gesso.constraints.json_formats import FORMATS, WIDE, format_expression
 from gesso.constraints.json_keywords import Plain, decimal, type_of
 from gesso.constraints.json_numbers import (
     TOLD_APART,
@@ -30,7 +30,7 @@ from gesso.constraints.json_numbers import (
     whole_multiples,
 )
 from gesso.constraints.json_text import JsonForm
-from gesso.constraints.regex import parse_search
+from gesso.constraints.regex import parse, parse_search
 from gesso.errors import OptionError
 
 _BOUNDS = {
@@ -55,13 +55,10 @@ class Scalars:
         if least or most is not None:
             parts.append(repeat(self.form.character, least, None if most is None else int(most)))
         parts += [self.form.inside(self.pattern(text, pointer)) for text, holds in schema.get("pattern", ()) if holds]
-        for name in schema.get("format", ()):
-            if name in FORMATS:
-                parts.append(self.form.inside(format_expression(name)))
-            else:
-                self.document.ignore(f"{pointer}/format", f"the format {name!r:.60} is not known")
+        parts += [self.form.inside(format_expression(name)) for name in schema.get("format", ()) if name in FORMATS]
         told = schema.get("pattern", ())
         denied = [self.form.inside(self.pattern(text, pointer, True)) for text, holds in told if not holds]
+        denied += [self.form.inside(parse(WIDE[name])) for name in schema.get("notFormat", ())]
         if not parts and not denied:
             return self.form.any_string
         body = intersection(*parts) if parts else Repeat(self.form.character)

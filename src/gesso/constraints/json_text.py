@@ -69,8 +69,6 @@ class JsonForm:
     """How often a `$ref` may lead into itself."""
     max_references: int = 20
     """References in each other, of those that may lead into themselves."""
-    most_open_members: int | None = None
-    """Members at most of an object whose keys a schema leaves open."""
     distinct_states: int = 8_000
     """States at most of the automaton of an array of items that must differ, which bounds how many these are."""
 
@@ -97,6 +95,15 @@ class JsonForm:
     def key_text(self, name: str) -> str:
         """Returns the text of a member's name, whether or not it may be written."""
         return json.dumps(name, ensure_ascii=False)
+
+    def as_keys(self, strings: Expression) -> Expression:
+        """Returns these strings as names of members that no schema names."""
+        return strings
+
+    @property
+    def any_key(self) -> Expression:
+        """Returns any name of a member."""
+        return _any_key(self)
 
     @property
     def quote(self) -> str:
@@ -197,8 +204,8 @@ def array(item: Expression, form: JsonForm, least: int = 0, most: int | None = N
 
 def mapping(value: Expression, form: JsonForm) -> Expression:
     """Returns an object of any keys, all of whose values are of one kind."""
-    member = sequence(form.any_string, Text(form.key_separator), value)
-    return sequence(Text("{"), repeat(member, 0, form.most_open_members, form.item_separator), Text("}"))
+    member = sequence(form.any_key, Text(form.key_separator), value)
+    return sequence(Text("{"), repeat(member, 0, None, form.item_separator), Text("}"))
 
 
 @lru_cache(maxsize=64)
@@ -211,6 +218,11 @@ def any_value(form: JsonForm, depth: int) -> Expression:
 @lru_cache(maxsize=64)
 def _any_string(form: JsonForm) -> Expression:
     return Whole(form.quoted(Repeat(form.character)))
+
+
+@lru_cache(maxsize=64)
+def _any_key(form: JsonForm) -> Expression:
+    return form.as_keys(form.any_string)
 
 
 def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:

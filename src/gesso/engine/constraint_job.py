@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gesso.config import ModelShape
-from gesso.constraints import reasoning, tool_calls
+from gesso.constraints import call_form, reasoning
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
@@ -74,7 +74,7 @@ def compile_constraint(
             "decoded stays",
             option=name or "tools",
         )
-    name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
+    name, special = name or "tool_choice", () if calls is None else call_form.SPECIAL
     if missing := [token for token in special if token not in tokenizer.special]:
         message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
         raise OptionError(message, option=name)

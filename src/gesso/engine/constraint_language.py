@@ -86,20 +86,17 @@ def tool_language(
         if name not in functions:
             raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}", option="tool_choice")
         functions = {name: functions[name]}
-    free = choice == "auto"
+    asked = choice != "auto"
+    strict = [name for name, function in functions.items() if function.get("strict")]
+    schemas = {name: one.get("parameters") for name, one in functions.items() if asked or name in strict}
     # What is called of its own accord and is not strict may have any arguments.
-    loose = {"type": "object"}
-    schemas = {
-        name: function.get("parameters") if not free or function.get("strict") else loose
-        for name, function in functions.items()
-    }
-    strict = frozenset(name for name, function in functions.items() if function.get("strict"))
-    calls = (0 if free else 1, None if parallel else 1)
+    free = [name for name in functions if name not in schemas]
+    calls = (1 if asked else 0, None if parallel else 1)
 
     def read() -> tuple[Expression, tuple[str, ...]]:
-        return tool_calls(schemas, calls=calls, text_first=free, strict=strict)
+        return tool_calls(schemas, calls=calls, text_first=not asked, strict=strict, free=free)
 
-    return _language("tools", (schemas, sorted(strict), calls), read)
+    return _language("tools", (schemas, free, strict, calls), read)
 
 
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,10 +1,28 @@
-"""Bounds the reasoning of an answer by its token budget."""
+"""Bounds the reasoning of an answer by its token budget, and the budget by the answer."""
 
 from collections.abc import Mapping, Sequence
 
 from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
+
+BESIDE_THOUGHT = 3
+"""Tokens that the shortest answer needs beside a thought: two that open and close it, and one of its own."""
+
+
+def with_thoughts(config: GenerationConfig, share: float | None) -> GenerationConfig:
+    """Settles `thinking_budget`, so that there is room for an answer behind a thought.
+
+    Args:
+        config: with the length that the answer has.
+        share: of that length which a thought may take, with the tokens that open and close it.
+    """
+    budgets = [] if config.thinking_budget is None else [config.thinking_budget]
+    if share is not None:
+        budgets.append(int(config.max_new_tokens * share) - 2)
+    if not budgets:
+        return config
+    return config.override(thinking_budget=max(0, min(*budgets, config.max_new_tokens - BESIDE_THOUGHT)))
 
 
 def within_budget(
@@ -26,8 +44,9 @@ def within_budget(
     if budget is None:
         return block
     thinking, spent = parser.thinking, parser.reasoning_tokens
+    ends = {special[CHANNEL_END], *(() if config.ignore_eos else config.eos_token_ids)}
     for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
-        if token in config.eos_token_ids or token == special[CHANNEL_END]:
+        if token in ends:
             thinking = False
         elif thinking:
             closed = [*block[: max(0, place)], special[CHANNEL_END]]

@@ -48,7 +48,8 @@ def check_settings(
             f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}", option="start_canvas"
         )
     _check_tokens(config, shape, width)
-    if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
+    bounded = config.thinking_budget is not None or asked.thinking_share is not None
+    if bounded and not (CHANNEL in special and CHANNEL_END in special):
         raise OptionError(
             "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
         )

@@ -180,7 +180,7 @@ class GenerationConfig:
     )
     thinking_budget: int | None = option(
         None,
-        "Most tokens of reasoning, which is closed then.",
+        "Most tokens of reasoning, which is closed then; fewer where no answer would have room behind it.",
         unit="tokens",
         minimum=0,
         unset="it ends by itself",

@@ -43,6 +43,16 @@ class RequestOptions:
         field="chat_template_kwargs.enable_thinking",
         group=ANSWER,
     )
+    thinking_share: float | None = option(
+        None,
+        "Share of max_new_tokens that reasoning may take, with the tokens that open and close it.",
+        unset="what thinking_budget says",
+        above=0,
+        maximum=1,
+        field=None,
+        flag=None,
+        group=ANSWER,
+    )
     begin: str = option(
         "", "What the answer is made to begin with; it is part of the output.", field="diffusion.begin", group=ANSWER
     )

@@ -13,7 +13,7 @@ from gesso.server.requests import ChatRequest, ObjectFormat, Sampling, SchemaFor
 
 TOOL_CALL = "<|tool_call>"
 EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
-"""Share of `max_tokens` that reasoning may take, so that there is always room for an answer."""
+"""Share of an answer's tokens that reasoning may take, so that there is always room for the rest."""
 NEVER = -100.0
 """The logit bias that keeps a token out."""
 
@@ -160,7 +160,7 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
 
 
 def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:
-    """`thinking` and `thinking_budget`; empty where the model answers at once."""
+    """`thinking` and how long; empty where the model answers at once."""
     template = request.chat_template_kwargs
     switch = template.enable_thinking if template else None
     inner = template.thinking_budget if template else None
@@ -176,8 +176,11 @@ def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:
         raise _contradiction("thinking_budget", "contradicts chat_template_kwargs.enable_thinking")
     if off or (effort is None and budget is None and not switch):
         return {}
-    share = EFFORT[effort] if effort else EFFORT["high"]
-    return {"thinking": True, "thinking_budget": budget or max(1, int(max_tokens * share))}
+    if budget is None:
+        return {"thinking": True, "thinking_share": EFFORT[effort or "high"]}
+    if budget >= max_tokens:
+        raise _contradiction("thinking_budget", f"must be below max_tokens, {max_tokens}")
+    return {"thinking": True, "thinking_budget": budget}
 
 
 def _contradiction(param: str, message: str) -> ApiError:

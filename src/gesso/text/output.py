@@ -136,7 +136,8 @@ class OutputParser:
         self.tool_calls: tuple[ToolCall, ...] = ()
         self.warnings: tuple[str, ...] = ()
         self.reasoning_tokens = 0
-        """Tokens of all reasoning so far: with their headers, without the tokens that open and close them."""
+        """Tokens of all reasoning so far: with their headers and what opens one anew, without the tokens that open and
+        close them."""
 
     @property
     def stop_string(self) -> str | None:
@@ -159,6 +160,7 @@ class OutputParser:
             self._call.append(token)
             return self._add(self._take_call()) if token == self._call_close else Delta()
         if token == self._open:
+            self.reasoning_tokens += self.thinking
             reasoning = "" if self._reasoning_decoder is None else self._end_reasoning(self._reasoning_decoder)
             self._reasoning_decoder, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
             return self._add(Delta(reasoning=reasoning))

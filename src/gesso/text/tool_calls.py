@@ -3,14 +3,14 @@ for.
 
 A string stands between two quote tokens and may hold anything but that token; numbers, `true`, `false` and `null` are
 JSON's; lists are `[v,v]`. Keys are bare (no braces, brackets, commas, colons or double quotes in them) or quoted as
-strings are. White space counts only inside strings and keys.
+strings are. White space counts only inside strings and keys. Of a key that comes twice the last value counts, as in
+JSON. A number stays as it is written: a float would change some of its digits.
 """
 
 import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from gesso.errors import TextError
 
@@ -23,7 +23,9 @@ NAME = re.compile(r"[A-Za-z0-9_.-]+")
 KEY = re.compile(r'[^{}\[\],:"]+')
 WORD = re.compile(r"[\w.+-]+")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-CONSTANTS = {"true": True, "false": False, "null": None}
+CONSTANTS = ("true", "false", "null")
+LONGEST_INTEGER = 4300
+"""Digits that Python reads of an integer, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,19 @@ def parse_tool_call(text: str) -> ToolCall:
     reader.skip_space()
     if reader.at < len(text):
         raise reader.error("something follows the closing brace")
-    return ToolCall(name, json.dumps(arguments, ensure_ascii=False))
+    return ToolCall(name, arguments)
+
+
+def _is_number(word: str) -> bool:
+    """Whether it is a number of JSON that its readers take, and not for infinite."""
+    found = NUMBER.fullmatch(word)
+    if found is None:
+        return False
+    return math.isfinite(float(word)) if any(found.groups()) else len(word.lstrip("-")) <= LONGEST_INTEGER
 
 
 class _Reader:
-    """Reads a text from the left; `at` is where it is."""
+    """Reads a text from the left, values as JSON texts; `at` is where it is."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -91,25 +101,20 @@ class _Reader:
         self.at = found.end()
         return found.group()
 
-    def value(self, depth: int) -> Any:
+    def value(self, depth: int) -> str:
         if self.take(QUOTE):
-            return self.string()
+            return json.dumps(self.string(), ensure_ascii=False)
         if self.take("{"):
             return self.fields(depth + 1)
         if self.take("["):
             return self.items(depth + 1)
         word = self.match(WORD, "a value")
         if word in CONSTANTS:
-            return CONSTANTS[word]
-        found = NUMBER.fullmatch(word)
-        try:
-            number = None if found is None else float(word) if any(found.groups()) else int(word)
-        except ValueError:  # Python reads no integers of several thousand digits
-            number = None
-        if number is None or (isinstance(number, float) and math.isinf(number)):
+            return word
+        if not _is_number(word):
             self.at -= len(word)
             raise self.error("no value that JSON could hold")
-        return number
+        return word
 
     def string(self) -> str:
         """Reads up to the next quote; the first one is behind."""
@@ -120,32 +125,29 @@ class _Reader:
         found, self.at = self.text[self.at : end], end + len(QUOTE)
         return found
 
-    def fields(self, depth: int) -> dict[str, Any]:
+    def fields(self, depth: int) -> str:
         """Reads an object whose brace is behind."""
         self.check(depth)
-        found: dict[str, Any] = {}
+        found: dict[str, str] = {}
         more = not self.take("}")
         while more:
             self.skip_space()
-            start = self.at
             key = self.string() if self.take(QUOTE) else self.match(KEY, "a key").rstrip(" \t\r\n")
-            if key in found:
-                self.at = start
-                raise self.error(f"the key {key!r} comes twice")
             self.expect(":")
             found[key] = self.value(depth)
             more = self.expect(",", "}") == ","
-        return found
+        members = (f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in found.items())
+        return f"{{{', '.join(members)}}}"
 
-    def items(self, depth: int) -> list[Any]:
+    def items(self, depth: int) -> str:
         """Reads a list whose bracket is behind."""
         self.check(depth)
-        found: list[Any] = []
+        found: list[str] = []
         more = not self.take("]")
         while more:
             found.append(self.value(depth))
             more = self.expect(",", "]") == ","
-        return found
+        return f"[{', '.join(found)}]"
 
     def check(self, depth: int) -> None:
         if depth > MAX_DEPTH:
