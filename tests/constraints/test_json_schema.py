@@ -490,9 +490,7 @@ def test_what_is_not_known_is_an_annotation_unless_it_is_read_strictly() -> None
     _, ignored = schema_expression(schema)
     assert sorted(ignored) == ["#/properties/a~1b/format", "#/properties/a~1b/self", "#/x-order"]
     for other in ({"type": "integer", "format": "int64"}, {"enum": [1, 2], "format": "int64"}, {"format": "int64"}):
-        ignored = []
-        schema_expression(other, ignored=ignored)
-        assert ignored == ["#/format"]
+        assert schema_expression(other)[1] == ("#/format",)
         with pytest.raises(OptionError, match="#/format: the format 'int64' is not known"):
             schema_expression(other, strict=True)
     with pytest.raises(OptionError, match="#/x-order: this keyword is not known"):
