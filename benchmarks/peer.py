@@ -5,6 +5,7 @@ everything between two canvases, as `_engines.py` has it; the first of a canvas,
 count where there are others.
 """
 
+import argparse
 import json
 import statistics
 import sys
@@ -73,10 +74,27 @@ def measure(model: Any, cell: dict[str, Any], job: dict[str, Any]) -> dict[str, 
     }
 
 
+def read_job() -> dict[str, Any]:
+    """The job of standard input; ends the process with one line where there is none."""
+    parser = argparse.ArgumentParser(
+        description="The part of gesso bench --peer transformers that runs transformers: it reads a job, one JSON "
+        "object that gesso bench writes, on standard input, and prints its figures in one JSON line."
+    )
+    parser.parse_args()
+    try:
+        if sys.stdin.isatty():
+            raise ValueError("a terminal")
+        job = json.load(sys.stdin)
+        job["cells"], job["folder"]
+    except (ValueError, TypeError, KeyError):
+        parser.error("standard input holds no job: run gesso bench MODEL --peer transformers")
+    return job  # type: ignore[no-any-return]
+
+
 def main() -> None:
+    job = read_job()
     from transformers import DiffusionGemmaForBlockDiffusion
 
-    job = json.load(sys.stdin)
     torch.set_num_threads(job["threads"])
     model = DiffusionGemmaForBlockDiffusion.from_pretrained(job["folder"], dtype=getattr(torch, job["dtype"]))
     model.to(job["device"]).eval()

@@ -197,6 +197,17 @@ def test_a_peer_that_fails_takes_nothing_with_it(bench: Gesso, monkeypatch: pyte
     assert "transformers failed: KeyError: 'x'" in shown.out
 
 
+def test_ctrl_c_in_the_peer_leaves_what_gesso_measured(bench: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(peer.subprocess, "run", interrupted)
+    shown = bench(*SMALL, "--mode", "canvas", "--steps", 1, "--peer", "transformers")
+    assert shown.code == 130
+    assert "A step beside its floor" in shown.out
+    assert shown.out.rstrip().endswith("interrupted: this is what was measured so far")
+
+
 def test_the_peer_itself(bench: Gesso) -> None:
     report = report_of(bench(*SMALL, "--mode", "canvas", "--steps", 2, "--peer", "transformers", "--json"))
     (cell,) = report["peer"]["cells"]

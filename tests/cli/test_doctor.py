@@ -64,6 +64,20 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(gesso: Gesso, m
     ]
     shown = gesso("doctor").out
     assert 'pip install "gesso[server]"' in shown
+    assert "missing: uvicorn" in shown
+    assert "left out: transformers" in shown
+    monkeypatch.setattr(doctor_parts, "find_spec", lambda name: None if name in ("ray", "lm_eval") else object())
+    shown = gesso("doctor").out
+    assert "every optional part of gesso[all] is installed" in shown
+    assert "left out: ray[serve]" in shown
+    assert "left out: lm-eval" in shown
+    assert "missing" not in shown
+    monkeypatch.setattr(doctor_parts, "find_spec", lambda name: None if name in ("PIL", "av") else object())
+    missing = json.loads(gesso("doctor", "--json").out)["missing"]
+    assert [(part["part"], part["packages"], part["in_all"]) for part in missing] == [
+        ("vision", ["pillow"], True),
+        ("video", ["av"], True),
+    ]
     monkeypatch.setattr(doctor_parts, "find_spec", lambda _: object())
     assert "every optional part is installed" in gesso("doctor").out
 

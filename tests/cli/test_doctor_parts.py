@@ -14,5 +14,11 @@ def packages(requirements: list[str]) -> set[str]:
 
 def test_the_parts_are_those_of_the_project() -> None:
     assert set(doctor_parts.NEEDED) == packages(PROJECT["dependencies"])
+    extras = PROJECT["optional-dependencies"]
+    assert set(doctor_parts.EXTRAS) == set(extras) - {"all", "test", "dev"}, "development alone needs the others"
     for extra in doctor_parts.EXTRAS:
-        assert set(doctor_parts.PARTS[extra][1].values()) == packages(PROJECT["optional-dependencies"][extra])
+        own = [requirement for requirement in extras[extra] if not requirement.startswith("gesso[")]
+        assert set(doctor_parts.PARTS[extra][1].values()) == packages(own)
+    (everything,) = extras["all"]
+    in_all = everything.removeprefix("gesso[").removesuffix("]").split(",")
+    assert set(in_all) == set(doctor_parts.PARTS) - set(doctor_parts.OUTSIDE_ALL)

@@ -117,6 +117,37 @@ def test_results_do_not_depend_on_neighbours(mini: Engine, start: Start) -> None
     assert stats.counters.canvas_steps > 2 * stats.counters.steps, "canvases shared passes"
 
 
+def test_tokens_and_canvases_are_counted_apart(mini: Engine, start: Start) -> None:
+    """A pass of the model is a pass in either mode; canvases are those that were denoised."""
+    service = start(mini)
+    listeners = [Listener(), Listener()]
+    options = {"mode": "ar", "max_new_tokens": 9, "ignore_eos": True}
+    for seed, listener in enumerate(listeners):
+        service.submit(Request("Sort: fig, apple", {"seed": seed, **options}), listener)
+    assert [listener.result.completion_tokens for listener in listeners] == [9, 9]
+    stats = service.stats()
+    assert (stats.canvases, stats.completion_tokens, stats.counters.canvas_steps) == (0, 18, 0)
+    assert stats.counters.token_steps == 18, "each token is drawn from a pass"
+    assert 9 <= stats.counters.steps <= 18, "tokens of two requests share passes"
+    listener = Listener()
+    service.submit(Request("Sort: fig, apple", {"seed": 1, "mode": "canvas", "max_new_tokens": 40}), listener)
+    steps = listener.result.denoising_steps
+    now = service.stats()
+    assert (now.canvases, now.counters.canvas_steps, now.counters.token_steps) == (len(steps), sum(steps), 18)
+    assert now.counters.steps == stats.counters.steps + sum(steps)
+    assert {event.mode for event in listener.events if isinstance(event, BlockCommitted)} == {"canvas"}
+    assert {event.mode for event in listeners[0].events if isinstance(event, BlockCommitted)} == {"ar"}
+
+
+def test_a_prompt_that_is_read_in_chunks_draws_one_token_behind_the_last(mini: Engine, start: Start) -> None:
+    service = start(mini, prefill_chunk=16)
+    listener = Listener()
+    service.submit(Request("The quick brown fox. " * 40, {"mode": "ar", "max_new_tokens": 1, "seed": 1}), listener)
+    assert listener.result.prompt_tokens > 64
+    counters = service.stats().counters
+    assert (counters.steps, counters.token_steps) == (1, 1)
+
+
 def test_a_conversation_goes_on_from_what_was_read(mini: Engine, start: Start) -> None:
     service = start(mini)
     first: list[dict[str, Any]] = [{"role": "user", "content": "The quick brown fox. " * 40 + "Sort: fig, apple"}]

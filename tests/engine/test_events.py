@@ -89,7 +89,7 @@ def test_an_unknown_kind_is_refused(raw: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("raw", [BLOCK, FRAME])
 def test_a_missing_or_foreign_field_is_refused_by_name(raw: dict[str, Any]) -> None:
-    newer_than_traces = ("tool_calls", "logprobs", "canvas_tokens", "pinned", "forced")
+    newer_than_traces = ("tool_calls", "logprobs", "mode", "canvas_tokens", "pinned", "forced")
     for name in raw:
         if name not in ("event", *newer_than_traces):
             with pytest.raises(DataError, match=f"event '{raw['event']}' is not whole.*{name}"):

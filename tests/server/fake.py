@@ -22,7 +22,13 @@ from gesso.text.tokenizer import Tokenizer
 
 STATS = Stats(
     counters=Counters(
-        steps=40, canvas_steps=50, prompt_tokens=200, cached_tokens=50, prefix_failures=2, crashed_passes=1
+        steps=40,
+        canvas_steps=50,
+        token_steps=25,
+        prompt_tokens=200,
+        cached_tokens=50,
+        prefix_failures=2,
+        crashed_passes=1,
     ),
     waiting=3,
     running=2,

@@ -149,7 +149,8 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         "gesso_requests_running 2.0",
         "gesso_steps_total 40.0",
         "gesso_canvas_steps_total 50.0",
-        "gesso_tokens_per_forward 6.0",
+        "gesso_token_steps_total 25.0",
+        "gesso_tokens_per_forward 4.0",
         "gesso_cache_hit_share 0.25",
         "gesso_cache_bytes 1000.0",
         "gesso_prefix_bytes 500.0",
@@ -165,6 +166,14 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         'gesso_http_requests_total{route="unknown",status="404"} 1.0',
     ):
         assert line in lines
+
+
+def test_tokens_written_one_by_one_are_no_canvases(client: TestClient, service: FakeService) -> None:
+    service.events = [block("a", mode="ar"), block("b", mode="ar"), *service.events[2:]]
+    ask(client)
+    lines = client.get("/metrics").text.splitlines()
+    assert "gesso_time_to_first_block_seconds_count 1.0" in lines
+    assert "gesso_canvas_seconds_count 0.0" in lines
 
 
 def test_metrics_of_compiled_constraints(client: TestClient) -> None:

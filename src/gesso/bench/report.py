@@ -32,7 +32,7 @@ def make_report(
     """Makes the report of a run, ready for JSON.
 
     Args:
-        complete: whether every cell that was asked for has all its repeats.
+        complete: whether every cell that was asked for has all its repeats; a peer that is cut short ends that, too.
     """
     written = {result.cell: result.tokens_per_s.median for result in results if result.cell.mode == "ar"}
     measured = {"gb_per_s": rates.bytes / 1e9, "matmul_gflop_per_s": rates.operations / 1e9}

@@ -207,8 +207,11 @@ def _run(
     if peer is not None and report["complete"]:
         job = peer_job(engine, folder, cells, settings)
         del engine
-        with working(peer):
-            report["peer"] = {"name": peer, **run_peer(job)}
+        try:
+            with working(peer):
+                report["peer"] = {"name": peer, **run_peer(job)}
+        except KeyboardInterrupt:  # what gesso measured is worth telling; another Ctrl-C ends the process
+            report["complete"] = False
     return report
 
 

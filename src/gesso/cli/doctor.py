@@ -201,10 +201,12 @@ def _show(facts: dict[str, Any]) -> None:
     section("Hugging Face", {"cache": f"{caches['hub']} ({format_bytes(caches['bytes'])})", "login": token})
     if facts["environment"]:
         section("environment", facts["environment"])
-    if not facts["missing"]:
-        console.print("every optional part is installed")
-    for part in facts["missing"]:
-        console.print(Text.assemble(("missing: ", "bold yellow"), f"{', '.join(part['packages'])} ({part['for']})"))
+    missing = sorted(facts["missing"], key=lambda part: not part["in_all"])
+    if not any(part["in_all"] for part in missing):
+        console.print(Text(f"every optional part{' of gesso[all]' if missing else ''} is installed"))
+    for part in missing:
+        head = ("missing: ", "bold yellow") if part["in_all"] else ("left out: ", "dim")
+        console.print(Text.assemble(head, f"{', '.join(part['packages'])} ({part['for']})"))
         console.print(Text(f"  {part['install']}"), soft_wrap=True)
 
 

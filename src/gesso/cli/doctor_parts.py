@@ -31,11 +31,19 @@ PARTS: dict[str, tuple[str, dict[str, str]]] = {
             "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
         },
     ),
+    "vision": ("images in prompts", {"PIL": "pillow"}),
+    "video": ("clips in prompts", {"av": "av"}),
+    "gguf": ("models in GGUF files", {"gguf": "gguf"}),
+    "ray": ("clusters by Ray Serve", {"ray": "ray[serve]"}),
+    "lm-eval": ("EleutherAI's harness, python -m gesso.lm_eval", {"lm_eval": "lm-eval"}),
     "transformers": ("gesso bench --peer transformers", {"transformers": "transformers"}),
     "pynvml": ("joules in gesso bench, on CUDA", {"pynvml": "nvidia-ml-py"}),
 }
-"""Optional parts: what each is for, and its modules with the packages they come in. The first three are extras."""
-EXTRAS = ("server", "train", "otel")
+"""Optional parts: what each is for, and its modules with the packages they come in."""
+EXTRAS = ("server", "train", "otel", "vision", "video", "gguf", "ray", "lm-eval")
+"""Parts that are extras of the package."""
+OUTSIDE_ALL = ("ray", "lm-eval", "transformers", "pynvml")
+"""Parts that the extra `all` leaves out: few want them, and nothing is wrong without."""
 NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "llvmlite", "typer", "rich")
 
 
@@ -66,7 +74,8 @@ def missing_parts() -> list[dict[str, Any]]:
             absent = [package for package in absent if package != "uvloop"]
         if absent:
             command = pip_install(part) if part in EXTRAS else f"pip install {' '.join(absent)}"
-            found.append({"part": part, "for": use, "packages": absent, "install": command})
+            in_all = part not in OUTSIDE_ALL
+            found.append({"part": part, "for": use, "packages": absent, "install": command, "in_all": in_all})
     return found
 
 

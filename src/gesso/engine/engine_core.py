@@ -241,7 +241,10 @@ class EngineCore:
 
     def _encode(self, group: list[RequestState]) -> Callbacks:
         items = [request.prefill_items() for request in group]
+        drawing = sum(request.draws_token for request in group)
         self.runner.prefill(PrefillBatch(group[0].adapter, tuple(item for own in items for item in own)))
+        self.counters.steps += drawing > 0
+        self.counters.token_steps += drawing
         return [(r, partial(self._after_prefill, r, own[0])) for r, own in zip(group, items, strict=True)]
 
     def _after_prefill(self, request: RequestState, item: PrefillItem) -> list[Event]:

@@ -41,7 +41,8 @@ class DenoisingFrame:
 
 @dataclass(frozen=True, slots=True)
 class BlockCommitted:
-    """Tells that a canvas is finished; `text` and `reasoning` are what it adds to the output."""
+    """Tells that a canvas, or a token in mode `ar`, is finished; `text` and `reasoning` are what it adds to the
+    output."""
 
     canvas: int
     tokens: tuple[int, ...]
@@ -53,6 +54,8 @@ class BlockCommitted:
     tool_calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
     """Log-probabilities of `tokens`, where the request asked for them."""
+    mode: Literal["canvas", "ar"] = "canvas"
+    """Mode that it was written in: with `ar` it is one token of an answer that is written token by token."""
 
 
 @dataclass(frozen=True, slots=True)

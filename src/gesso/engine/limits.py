@@ -47,9 +47,11 @@ class Counters:
     """Counts what a step loop has done since it began."""
 
     steps: int = 0
-    """Denoising passes of the model."""
+    """Passes of the model that denoise canvases, or that tokens of mode `ar` are drawn from."""
     canvas_steps: int = 0
     """Canvases stepped, summed over passes."""
+    token_steps: int = 0
+    """Requests that got their next token of mode `ar`, summed over passes."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     """Prompt tokens restored from the prefix store."""

@@ -153,4 +153,5 @@ class OutputAssembler:
             converged=converged,
             tool_calls=delta.tool_calls,
             logprobs=tuple(logprobs),
+            mode="ar" if self._config.mode == "ar" else "canvas",
         )

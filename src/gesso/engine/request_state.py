@@ -108,6 +108,11 @@ class RequestState:
         return self.next_chunk < len(self.chunks)
 
     @property
+    def draws_token(self) -> bool:
+        """Says whether the pass over what is encoded next is one that a token of mode `ar` is drawn from."""
+        return self.config.mode == "ar" and 0 < self.pending == self.chunk
+
+    @property
     def chunk(self) -> int:
         """Returns how many of the pending tokens are encoded at once: a canvas whole, a prompt chunk by chunk."""
         if not self.reads_prompt:

@@ -22,7 +22,7 @@ class Totals:
     def count(self, event: Event) -> None:
         """Counts one event of a request."""
         if isinstance(event, BlockCommitted):
-            self.canvases += 1
+            self.canvases += event.mode == "canvas"
             self.completion_tokens += len(event.tokens)
         elif isinstance(event, Finished):
             self.outcomes[event.result.finish_reason] += 1

@@ -144,7 +144,7 @@ class Choices:
                 now = time.monotonic()
                 if first:
                     self._metrics.first_block.observe(now - started)
-                else:
+                elif event.mode == "canvas":
                     self._metrics.canvas.observe(now - last)
                 first, last = False, now
             with suppress(RuntimeError):  # the loop is closed: the server has gone

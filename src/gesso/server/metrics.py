@@ -21,7 +21,7 @@ class Metrics:
         self._registry.register(_ServiceCollector(service))
         self.first_block = Histogram(
             "gesso_time_to_first_block_seconds",
-            "From the submission of a request to its first finished canvas, the queue included.",
+            "From the submission of a request to its first finished canvas or token, the queue included.",
             buckets=SECONDS,
             registry=self._registry,
         )
@@ -49,11 +49,12 @@ class _ServiceCollector(Collector):
         verdicts, done = verdict_stats(), stats.counters
         evictions = automata.evictions + tables.evictions + verdicts.evictions
         share = done.cached_tokens / done.prompt_tokens if done.prompt_tokens else 0.0
-        per_forward = stats.completion_tokens / done.canvas_steps if done.canvas_steps else 0.0
+        passes = done.canvas_steps + done.token_steps
+        per_forward = stats.completion_tokens / passes if passes else 0.0
         gauges = {
             "requests_waiting": ("Requests in the queue.", stats.waiting),
             "requests_running": ("Requests that are denoised.", stats.running),
-            "tokens_per_forward": ("Tokens generated per denoising step of a canvas, since the start.", per_forward),
+            "tokens_per_forward": ("Tokens generated per pass of a request, since the start.", per_forward),
             "cache_hit_share": ("Share of all prompt tokens that came from the prefix store.", share),
             "cache_bytes": ("Memory of running requests' caches.", stats.cache_bytes),
             "prefix_bytes": ("Memory of stored prefixes.", stats.prefix_bytes),
@@ -68,8 +69,9 @@ class _ServiceCollector(Collector):
             "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
         }
         counters = {
-            "steps": ("Denoising passes of the model.", done.steps),
+            "steps": ("Passes of the model that denoise canvases or write the next tokens.", done.steps),
             "canvas_steps": ("Canvases stepped, summed over passes.", done.canvas_steps),
+            "token_steps": ("Tokens written one by one, summed over passes.", done.token_steps),
             "canvases": ("Canvases finished.", stats.canvases),
             "prompt_tokens": ("Tokens of prompts.", done.prompt_tokens),
             "cached_tokens": ("Tokens of prompts that came from the prefix store.", done.cached_tokens),
