@@ -36,6 +36,10 @@ def test_it_says_what_it_takes_and_why_not() -> None:
     assert made.explain('{"item": "a') == 'character 11: the text ends behind \'{"item": "a\', where it is not complete'
     assert made.ignored == ("#/properties/item/x-note",)
     assert made.size > 10_000
+    assert repr(made).startswith("Constraint(option='json_schema', value={'type': 'object'")
+    assert len(repr(made)) < 300
+    with pytest.raises(OptionError, match="a text is a string, got 5"):
+        made.accepts(5)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="x-note: this keyword is not known"):
         gesso.constraint(json_schema=SCHEMA, strict=True)
 

@@ -367,7 +367,11 @@ REFUSED = [
     ({"not": {"uniqueItems": True}}, "#/not/uniqueItems: that this keyword does not hold"),
     ({"not": {"type": "string", "format": "uri-template"}}, "#/not/format: that this"),
     (
-        {"properties": {"a": {"oneOf": [{"format": "uri-reference"}, {"format": "regex"}]}}},
+        {
+            "type": "object",
+            "properties": {"a": {"oneOf": [{"format": "uri-reference"}, {"format": "regex"}], "type": "string"}},
+            "required": ["a"],
+        },
         "#/properties/a/oneOf/1/format: that this keyword does not hold",
     ),
     ({"if": {"items": INTEGER, "prefixItems": [STRING]}, "then": {}}, "#/if/(items|prefixItems): that this"),

@@ -5,7 +5,7 @@ the result, and compiles it for its tokens.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gesso.constraints import budget
@@ -29,7 +29,8 @@ class Constraint:
     """The option of `generate` that says the same."""
     value: Any
     """What that option is given."""
-    texts: ByteAutomaton
+    texts: ByteAutomaton = field(repr=False)
+    """The automaton over the bytes of the texts."""
     ignored: tuple[str, ...] = ()
     """JSON pointers of keywords and formats that say nothing here: unknown ones are annotations."""
 
@@ -89,7 +90,13 @@ def constraint(
 
 
 def _encode(text: str) -> bytes:
-    """The bytes of a text; half a character comes to bytes that no constraint takes, and is no special token either."""
+    """The bytes of a text; half a character comes to bytes that no constraint takes, and is no special token either.
+
+    Raises:
+        OptionError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise OptionError(f"a text is a string, got {text!r:.60}")
     return text.encode("utf-8", "surrogatepass")
 
 

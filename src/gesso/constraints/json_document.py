@@ -69,6 +69,8 @@ class Document:
         self.apart: dict[tuple[int, int], dict[tuple[int, int, int], bool]] = {}
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
+        self.unsaid: OptionError | None = None
+        """Why the first way in which a part of a `oneOf` fails was left out; it is told where no value is left."""
         self.has_unevaluated = False
         """Whether `unevaluatedProperties` or `unevaluatedItems` is somewhere."""
         self._leads_back: dict[str, bool] | None = None

@@ -116,7 +116,9 @@ def schema_expression(
     except RecursionError:
         raise OptionError("#: its parts are nested too deeply in each other") from None
     if expression == NEVER:
-        raise OptionError("#: no value is valid under this schema, or its references never come to an end")
+        raise document.unsaid or OptionError(
+            "#: no value is valid under this schema, or its references never come to an end"
+        )
     return expression, tuple(document.ignored)
 
 
