@@ -1,5 +1,6 @@
 """Runs in several processes, quickly: they are forks of one interpreter with all imports, and meet in a file."""
 
+import faulthandler
 import importlib
 import multiprocessing
 import os
@@ -34,7 +35,10 @@ Job = tuple[int, str, list[Any]]
 
 
 def member(rank: int, size: int, meeting: Path, module: str, function: str, arguments: list[Any]) -> None:
-    """Calls the function as one of the processes; what it raises is told in a file beside `meeting`."""
+    """Calls the function as one of the processes; what it raises, or where it crashes, is told in a file beside
+    `meeting`."""
+    said = meeting.with_name(f"{meeting.name}.{rank}").open("w", encoding="utf-8")
+    faulthandler.enable(said)
     warnings.simplefilter("ignore")
     torch.compile = lambda function, **_: function  # it takes longer here than the steps
     os.environ["WORLD_SIZE"], os.environ["RANK"] = str(size), str(rank)
@@ -43,7 +47,8 @@ def member(rank: int, size: int, meeting: Path, module: str, function: str, argu
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
         getattr(importlib.import_module(f"train.{module}"), function)(*arguments)
     except BaseException:
-        meeting.with_name(f"{meeting.name}.{rank}").write_text(traceback.format_exc(), encoding="utf-8")
+        traceback.print_exc(file=said)
+        said.flush()
         os._exit(1)
     os._exit(0)
 
