@@ -503,6 +503,17 @@ def test_what_is_not_known_is_an_annotation_unless_it_is_read_strictly() -> None
         schema_expression({"type": "string", "format": "int32"}, strict=True)
 
 
+def test_a_format_that_is_not_known_holds_nothing_apart() -> None:
+    for schema in (
+        {"oneOf": [{"type": "integer", "format": "int32"}, {"type": "integer", "format": "int64"}]},
+        {"properties": {"a": {"oneOf": [{"format": "uri-reference"}, {"type": "number"}]}, "z": False},
+         "required": ["a", "z"], "type": "object"},
+    ):  # fmt: skip
+        with pytest.raises(OptionError, match="#: no value is valid"):
+            schema_expression(schema)
+    assert compiled({"not": {"type": "integer", "format": "int32"}}).matches('"a"')
+
+
 def test_drafts_read_what_they_know() -> None:
     four, seven = ({"$schema": f"http://json-schema.org/draft-0{draft}/schema#"} for draft in (4, 7))
     assert compiled({**four, "type": "integer", "const": 3}).matches("4")

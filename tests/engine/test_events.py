@@ -81,6 +81,12 @@ FRAME = event_to_dict(DenoisingFrame(0, 1, 48, 0.8, (5, 6), (True, False), (0.1,
 FINISH = event_to_dict(Finished(GenerationResult("a", "", (5,), "stop", 1, 1, (2,), (True,), 7, 0.1, 0.2)))
 
 
+def test_a_name_of_older_traces_is_read() -> None:
+    named = {**FINISH["result"], "disputed_tokens": FINISH["result"]["rejected_tokens"]}
+    older = {**FINISH, "result": {name: part for name, part in named.items() if name != "rejected_tokens"}}
+    assert event_from_dict(older) == event_from_dict(FINISH)
+
+
 @pytest.mark.parametrize("raw", [{}, {"event": "draught"}, {"event": None}, {"event": ["draft"]}, {"event": 5}])
 def test_an_unknown_kind_is_refused(raw: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="unknown event"):

@@ -58,6 +58,16 @@ def test_there_is_always_room_for_an_answer(length: int, options: dict[str, Any]
     assert result.reasoning_tokens <= length * options.get("thinking_share", 1)
 
 
+@pytest.mark.parametrize("options", [{"thinking_share": 0.75}, {"thinking_budget": 13}])
+def test_there_is_room_for_an_answer_behind_a_response_prefix(options: dict[str, Any]) -> None:
+    engine = reciter("<|channel>thought\n" + "pear fig " * 30)
+    begin = "pear fig apple kiwi"
+    result = engine.generate("hi", seed=1, thinking=True, max_new_tokens=16, begin=begin, **options)
+    assert result.text.startswith(begin)
+    assert result.reasoning_tokens
+    assert result.text.removeprefix(begin).strip()
+
+
 def test_a_share_is_one_of_what_there_is_room_for() -> None:
     engine = reciter("<|channel>thought\n" + "pear fig " * 200)
     room = 5 * CANVAS

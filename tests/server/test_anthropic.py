@@ -118,7 +118,7 @@ def test_effort(client: TestClient, service: FakeService) -> None:
     """Beside a budget it lowers it; without thoughts there is nothing that it could lower."""
     enabled = {"type": "enabled", "budget_tokens": 20}
     for thinking, effort, bounds in [
-        (enabled, "low", (8, None)), (enabled, "medium", (16, None)), (enabled, "high", (20, None)),
+        (enabled, "low", (6, None)), (enabled, "medium", (14, None)), (enabled, "high", (20, None)),
         (None, "high", (None, None)), ({"type": "disabled"}, "high", (None, None)),
         ({"type": "adaptive"}, "medium", (None, 0.5)),
     ]:  # fmt: skip
@@ -326,3 +326,16 @@ def test_errors_of_the_engine_name_the_fields_of_this_interface(
 @pytest.mark.parametrize("kind", ["auto", "none"])
 def test_a_choice_of_no_tool_goes_without_tools(client: TestClient, kind: str) -> None:
     assert client.post("/v1/messages", json=body(tools=[], tool_choice={"type": kind})).status_code == 200
+
+
+def test_errors_keep_the_client_s_own_words(client: TestClient, service: FakeService) -> None:
+    told = "tools: the parameters of stop: #/properties/begin/(messages|stop): 'max_tokens' is no part of 'stop begin'"
+    service.events = [Failed("refused", told, "tools")]
+    assert client.post("/v1/messages", json=body()).json()["error"]["message"] == told
+
+
+def test_a_count_of_tokens_names_the_fields_of_this_interface(client: TestClient) -> None:
+    asked = body(tools=[WEATHER], tool_choice={"type": "tool", "name": "clock"})
+    del asked["max_tokens"]
+    response = client.post("/v1/messages/count_tokens", json=asked)
+    assert response.json()["error"]["message"] == "tool_choice.name: no tool has this name"

@@ -162,26 +162,33 @@ def ask(url: str, **fields: Any) -> httpx.Response:
     return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
 
-@pytest.mark.parametrize("hangs", [False, True])
-def test_the_engine_s_end_is_the_process_s_where_it_is_told_so(hangs: bool) -> None:
+ENDS = {
+    "step": "def step(self):\n    raise KeyError('x')\nengine_core.EngineCore.step = step",
+    "hang": "def step(self):\n    threading.Event().wait()\nengine_core.EngineCore.step = step",
+    "rank": "ModelRunner.lost = property(lambda self: 'a rank has ended' if time.monotonic() - started > 5 else None)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_engine_s_end_is_the_process_s_where_it_is_told_so(end: str) -> None:
     """What restarts processes sees those that have ended, and not what they say of themselves."""
-    code = """
-import sys, threading
+    broken = f"""
+import sys, threading, time
 from gesso.cli import main
 from gesso.engine import engine_core
-def step(self):
-    {}
-engine_core.EngineCore.step = step
+from gesso.runner.model_runner import ModelRunner
+started = time.monotonic()
+{ENDS[end]}
 sys.exit(main())
 """
-    broken = code.format("threading.Event().wait()" if hangs else "raise KeyError('x')")
     options = ["--exit-on-failure", "--hang-seconds", "1"]
     with serving(*options, program=["-c", broken]) as (process, url):
-        with contextlib.suppress(httpx.HTTPError):
-            assert ask(url).status_code == 500
+        if end != "rank":
+            with contextlib.suppress(httpx.HTTPError):
+                assert ask(url).status_code == 500
         _, said = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert ("hangs" in said) == hangs
+        assert {"step": "has failed", "hang": "hangs", "rank": "a rank has ended"}[end] in said
 
 
 def test_the_published_recipe_runs_and_ends_cleanly() -> None:

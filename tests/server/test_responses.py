@@ -319,3 +319,19 @@ def test_instructions_stand_beside_a_system_message(client: TestClient, service:
         {"role": "system", "content": "Be kind.\n\nBe short."},
         {"role": "user", "content": "Hi"},
     ]
+
+
+def test_errors_keep_the_client_s_own_words_and_claim_no_item(client: TestClient, service: FakeService) -> None:
+    told = "regular expression '(messages|max_tokens': an unmatched ( at character 0"
+    service.events = [Failed("refused", told, "regex")]
+    assert client.post(PATH, json={"model": "mini", "input": "Hi"}).json()["error"]["message"] == told
+    call = {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "[1]"}
+    items = [{"role": "user", "content": "Hi"}, call]
+    response = client.post(PATH, json={"model": "mini", "instructions": "Be kind.", "input": items})
+    assert response.json()["error"]["param"] == "input"
+
+
+def test_a_budget_of_reasoning_is_called_what_it_is_here(client: TestClient, service: FakeService) -> None:
+    service.events = [Failed("refused", "thinking_budget needs a model that reasons", "thinking_budget")]
+    error = client.post(PATH, json={"model": "mini", "input": "Hi"}).json()["error"]
+    assert (error["param"], error["message"]) == ("reasoning.effort", "reasoning.effort needs a model that reasons")

@@ -110,8 +110,8 @@ _ANYTHING = Repeat(union([Chars(charset.difference(charset.ANY, charset.of('"<')
 
 
 def any_arguments() -> Expression:
-    """Returns all arguments that the parser reads, and little else: keys may come twice, and once they are nested deep
-    brackets need not match."""
+    """Returns the arguments that the parser reads, but for keys with `<|`, and little else: once they are nested deep
+    brackets need not match, and a number may be larger than any that JSON's readers hold."""
     return union([_object(_FREE_DEPTH), sequence(_opened_object(_FREE_DEPTH), _ANYTHING, Text("}"))])
 
 

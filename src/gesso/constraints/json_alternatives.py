@@ -41,6 +41,8 @@ class Alternatives:
         """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
         """Positive while ways in which a schema fails may be left out where they cannot be said."""
+        self._unsaid: OptionError | None = None
+        """Why the first of those was left out, in the `oneOf` that is being read."""
 
     def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
         """Returns a schema as alternatives without references and combinators; none where nothing is valid.
@@ -167,7 +169,7 @@ class Alternatives:
                 except OptionError as error:
                     if not self._narrowing:
                         raise
-                    self.document.unsaid = self.document.unsaid or error
+                    self._unsaid = self._unsaid or error
         # What does not hold has no say in what is evaluated.
         return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
@@ -263,7 +265,12 @@ class Alternatives:
         def apart(one: Schema, other: Schema) -> bool:
             return self.apart(one, other, pointer)
 
-        return self._checked(under_one(branches, wholes, without, apart, self._leaving_out), pointer)
+        before, self._unsaid = self._unsaid, None
+        kept = under_one(branches, wholes, without, apart, self._leaving_out)
+        if not kept:
+            self.document.unsaid = self.document.unsaid or self._unsaid
+        self._unsaid = before
+        return self._checked(kept, pointer)
 
     @contextmanager
     def _leaving_out(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ class Document:
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
         self.unsaid: OptionError | None = None
-        """Why the first way in which a part of a `oneOf` fails was left out; it is told where no value is left."""
+        """Why nothing is left of the first `oneOf` of which that is so; it is told where no value is left at all."""
         self.has_unevaluated = False
         """Whether `unevaluatedProperties` or `unevaluatedItems` is somewhere."""
         self._leads_back: dict[str, bool] | None = None
@@ -218,6 +218,7 @@ class Document:
                 self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
         if isinstance(name := found.get("format"), str) and name not in FORMATS:
             self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")
+            del found["format"]
         if draft in (0, 4):
             for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
                 if isinstance(found.get(bound), bool) and found.pop(bound) and limit in found:

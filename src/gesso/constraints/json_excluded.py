@@ -33,7 +33,7 @@ def any_notation(value: Any, form: JsonForm, pointer: str, once: Collection[str]
             if len(value) > MAX_PERMUTED:
                 raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
             colon, comma = Text(form.key_separator), form.item_separator
-            # A key that the schema leaves open is quoted, whatever the form.
+            # A key that the schema leaves open may be quoted in every form.
             keys = [union([form.key(name), form.literal(name)]) for name in value]
             members = [
                 sequence(key, colon, any_notation(part, form, pointer))

@@ -102,6 +102,10 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     kind = fields.pop("event", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise DataError(f"unknown event {kind!r}")
+    result = fields.get("result")
+    if isinstance(result, Mapping) and "disputed_tokens" in result:  # the name in traces until November 2026
+        fields["result"] = {**result, "rejected_tokens": result["disputed_tokens"]}
+        del fields["result"]["disputed_tokens"]
     try:
         event: Event = _read(fields, _KINDS[kind])
     except TypeError as error:

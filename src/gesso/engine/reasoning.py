@@ -10,19 +10,21 @@ BESIDE_THOUGHT = 3
 """Tokens that the shortest answer needs beside a thought: two that open and close it, and one of its own."""
 
 
-def with_thoughts(config: GenerationConfig, share: float | None) -> GenerationConfig:
+def with_thoughts(config: GenerationConfig, share: float | None, prefix: int = 0) -> GenerationConfig:
     """Settles `thinking_budget`, so that there is room for an answer behind a thought.
 
     Args:
         config: with the length that the answer has.
         share: of that length which a thought may take, with the tokens that open and close it.
+        prefix: tokens of that length which the response prefix has, where no thought begins in it.
     """
+    room = config.max_new_tokens - prefix
     budgets = [] if config.thinking_budget is None else [config.thinking_budget]
     if share is not None:
-        budgets.append(int(config.max_new_tokens * share) - 2)
+        budgets.append(int(room * share) - 2)
     if not budgets:
         return config
-    return config.override(thinking_budget=max(0, min(*budgets, config.max_new_tokens - BESIDE_THOUGHT)))
+    return config.override(thinking_budget=max(0, min(*budgets, room - BESIDE_THOUGHT)))
 
 
 def within_budget(

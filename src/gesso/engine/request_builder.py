@@ -20,6 +20,7 @@ from gesso.generation import GenerationConfig, RequestOptions, split_options
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
+from gesso.text.output import CHANNEL
 from gesso.text.tokenizer import Tokenizer
 
 END_OF_TURN = "<turn|>"
@@ -81,7 +82,8 @@ class RequestBuilder:
         if len(response_prefix) >= config.max_new_tokens:
             message = f"begin has {len(response_prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
-        config = with_thoughts(config, asked.thinking_share)
+        begins_thought = self._tokenizer.special.get(CHANNEL) in response_prefix  # it is a part of the budget then
+        config = with_thoughts(config, asked.thinking_share, 0 if begins_thought else len(response_prefix))
         second = self._second(prompt, asked, config, context)
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 

@@ -150,4 +150,4 @@ def _thinking(body: MessagesRequest) -> dict[str, Any]:
         return {"reasoning_effort": effort}
     if effort == "high":
         return {"thinking_budget": thinking.budget_tokens}
-    return {"thinking_budget": min(thinking.budget_tokens, max(1, int(body.max_tokens * EFFORT[effort])))}
+    return {"thinking_budget": min(thinking.budget_tokens, max(0, int(body.max_tokens * EFFORT[effort]) - 2))}

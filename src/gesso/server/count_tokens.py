@@ -12,6 +12,7 @@ from gesso.server.anthropic_request import chat_request, image_places
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
+from gesso.server.field_names import MESSAGES
 from gesso.server.messages import chat_options, template_messages
 
 
@@ -32,7 +33,8 @@ def count_routes(context: Context) -> APIRouter:
         context.adapter(body.model)
         told = body.model_dump(by_alias=True, exclude_unset=True)
         # What the answer is made to begin with is no part of the prompt.
-        request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
+        with MESSAGES.told():
+            request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
         options = chat_options(request, engine.tokenizer, engine.defaults.max_new_tokens)
         messages = await to_thread.run_sync(template_messages, request.messages)
         places = image_places(body)

@@ -11,16 +11,19 @@ from gesso.server.errors import ApiError, from_gesso
 class FieldNames:
     """Renames fields in errors.
 
+    In a message that is the name which it begins with, and names that are no word of their own (`max_tokens`) wherever
+    they stand by themselves: what else it says may be the client's.
+
     Args:
         path: of the interface.
-        names: fields of the interface by those of a chat completion, each with all fields below it.
+        names: fields of the interface by those of a chat completion.
     """
 
     def __init__(self, path: str, names: Mapping[str, str]) -> None:
         self._path = path
         self._names = names
-        longest_first = sorted(map(re.escape, names), key=len, reverse=True)
-        self._found = re.compile(rf"(?<![\w.])({'|'.join(longest_first)})(?!\w)")
+        first, elsewhere = "|".join(map(re.escape, names)), "|".join(re.escape(name) for name in names if "_" in name)
+        self._found = re.compile(rf"^(?:{first})(?![\w.\[])|(?<=[ ,])(?:{elsewhere})(?=[ ,:;]|$)")
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -38,7 +41,9 @@ class FieldNames:
 
     def renamed(self, error: ApiError) -> ApiError:
         """Returns the same error with the interface's fields."""
-        param = error.param and self._rename(error.param)
+        param = error.param
+        if param is not None:  # a message's place is that of a conversation which was made of more than one field
+            param = self._names.get("messages", param) if param.startswith("messages[") else self._rename(param)
         return ApiError(
             error.status_code, self._rename(error.detail), param=param, code=error.code, headers=error.headers
         )
@@ -53,6 +58,7 @@ RESPONSES = FieldNames(
         "max_tokens": "max_output_tokens",
         "response_format": "text.format",
         "reasoning_effort": "reasoning.effort",
+        "thinking_budget": "reasoning.effort",
         "tool_choice.function.name": "tool_choice.name",
         "messages": "input",
     },
@@ -64,7 +70,8 @@ MESSAGES = FieldNames(
         "stop": "stop_sequences",
         "tool_choice.function.name": "tool_choice.name",
         "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+        "thinking_budget": "thinking",
+        "reasoning_effort": "output_config.effort",
         "begin": "the last message",
-        "diffusion.begin": "diffusion.begin",
     },
 )

@@ -112,9 +112,13 @@ class Server(uvicorn.Server):
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
         self._told: float | None = None
         """When it was told to stop, by the steady clock."""
+        self.failed = False
+        """Whether it ends because its engine has failed."""
 
     def stop(self) -> None:
-        """Begins to drain and returns at once."""
+        """Begins to drain and returns at once; once it has begun, it goes on."""
+        if self._told is not None:
+            return
         self._told = time.monotonic()
         self._closing.start()
 
@@ -147,7 +151,9 @@ def watch_engine(service: "AsyncEngine", server: Server) -> None:
         if service.hung:
             logging.getLogger("gesso").error("the engine hangs in one pass: the server ends")
             end_at_once(FAILED)
-        if service.failure is not None:
+        if (failure := service.failure) is not None:
+            logging.getLogger("gesso").error("the server ends: the engine has failed: %s", failure)
+            server.failed = True
             server.stop()
             return
         time.sleep(WATCH_SECONDS)
@@ -174,7 +180,7 @@ def serve(
     if settings.exit_on_failure:
         threading.Thread(target=watch_engine, args=(service, server), name="gesso-watch", daemon=True).start()
     server.run(sockets=[listener])
-    return FAILED if settings.exit_on_failure and service.failure is not None else 0
+    return FAILED if server.failed else 0
 
 
 def share_interpreter() -> None:
