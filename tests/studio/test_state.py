@@ -23,7 +23,7 @@ def test_the_figures_are_those_of_the_metrics(open_page: OpenPage, service: Fake
     assert found["Engine"] == "ready"
     assert (found["Running requests"], found["In the queue"], found["Expected wait"]) == ("2", "3", "1.5 s")
     assert found["Tokens a second"] == "\u2013", "one look tells no rate"
-    assert (found["Tokens a forward pass"], found["Prompt tokens from the cache"]) == ("6", "25 %")
+    assert (found["Tokens a forward pass"], found["Prompt tokens from the cache"]) == ("4", "25 %")
     assert (found["Caches of running requests"], found["Bound on both"]) == ("1,000 bytes", "4 KiB")
     table = page.get_by_role("region", name="Requests by how they ended")
     ended = table.locator("tbody td, tbody th").all_inner_texts()
