@@ -203,12 +203,12 @@ def test_stop_ends_the_request_and_keeps_what_is_there(
     expect(ask(page, "again")).to_contain_text("a whole one", use_inner_text=True)
 
 
-def test_thoughts_are_folded_and_calls_shown(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+def test_reasoning_is_folded_and_calls_shown(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     service.events = [block("answer", "a thought"), Finished(result())]
     page = ready(open_page(fake_url))
     answer = ask(page, "think")
     expect(answer.get_by_text("a thought")).to_be_hidden()
-    answer.get_by_text("Thoughts").click()
+    answer.get_by_text("Reasoning").click()
     expect(answer.get_by_text("a thought")).to_be_visible()
     ask(page, "more")
     expect(page.get_by_text("a thought").first).to_be_visible()

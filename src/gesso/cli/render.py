@@ -74,7 +74,7 @@ def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Te
 
 
 def figures(result: GenerationResult) -> list[str]:
-    """Describes a finished request in a few words each; a server that was hung up on has told no counts."""
+    """Describes a finished request in a few words each; one that was cut short has no counts from its server."""
     if result.text and not result.completion_tokens:
         return [f"{result.seconds:.2f} s", result.finish_reason]
     return [

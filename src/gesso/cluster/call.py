@@ -24,7 +24,7 @@ class Call:
 
 
 async def answer(app: ASGIApp, call: Call) -> AsyncIterator[Part]:
-    """Runs an application on a request and yields what it says; whoever closes this early has hung up.
+    """Runs an application on a request and yields what it says; closing it early is the client that disconnects.
 
     Raises:
         RuntimeError: the application ended before its answer did.

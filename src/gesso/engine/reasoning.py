@@ -6,11 +6,11 @@ from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
 
-BESIDE_THOUGHT = 3
+BESIDE_REASONING = 3
 """Tokens that the shortest answer needs beside a thought: two that open and close it, and one of its own."""
 
 
-def with_thoughts(config: GenerationConfig, share: float | None, prefix: int = 0) -> GenerationConfig:
+def with_reasoning_budget(config: GenerationConfig, share: float | None, prefix: int = 0) -> GenerationConfig:
     """Settles `thinking_budget`, so that there is room for an answer behind a thought.
 
     Args:
@@ -24,7 +24,7 @@ def with_thoughts(config: GenerationConfig, share: float | None, prefix: int = 0
         budgets.append(int(room * share) - 2)
     if not budgets:
         return config
-    return config.override(thinking_budget=max(0, min(*budgets, room - BESIDE_THOUGHT)))
+    return config.override(thinking_budget=max(0, min(*budgets, room - BESIDE_REASONING)))
 
 
 def within_budget(

@@ -13,7 +13,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prepared_request import Context, PreparedRequest, needs_canvas
 from gesso.engine.prompt import Prompt, PromptReader
-from gesso.engine.reasoning import with_thoughts
+from gesso.engine.reasoning import with_reasoning_budget
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig, RequestOptions, split_options
@@ -83,7 +83,7 @@ class RequestBuilder:
             message = f"begin has {len(response_prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
         begins_thought = self._tokenizer.special.get(CHANNEL) in response_prefix  # it is a part of the budget then
-        config = with_thoughts(config, asked.thinking_share, 0 if begins_thought else len(response_prefix))
+        config = with_reasoning_budget(config, asked.thinking_share, 0 if begins_thought else len(response_prefix))
         second = self._second(prompt, asked, config, context)
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 

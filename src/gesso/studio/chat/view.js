@@ -37,7 +37,7 @@ export class ConversationView {
     this.drafts = new Map();
     /** What is typed as the results of an answer's calls. @type {WeakMap<Recording, string[]>} */
     this.typed = new WeakMap();
-    /** Answers whose thoughts are unfolded. @type {WeakSet<Recording>} */
+    /** Answers whose reasoning is unfolded. @type {WeakSet<Recording>} */
     this.unfolded = new WeakSet();
     /** Another answer that is begun once it is confirmed that later messages go. @type {{turn: number, label: string, act: () => void} | null} */
     this.asked = null;
@@ -121,16 +121,16 @@ export class ConversationView {
   }
 
   /** @param {Recording} recording */
-  #thoughts(recording) {
+  #reasoning(recording) {
     const keep = () => {
-      if (thoughts.open) this.unfolded.add(recording);
+      if (folded.open) this.unfolded.add(recording);
       else this.unfolded.delete(recording);
     };
-    const thoughts = h(
+    const folded = h(
       "details", { class: "reasoning", open: this.unfolded.has(recording), ontoggle: keep },
-      h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning),
+      h("summary", {}, "Reasoning"), h("p", { class: "said", dir: "auto" }, recording.reasoning),
     );
-    return thoughts;
+    return folded;
   }
 
   /** @param {Recording} recording */
@@ -178,7 +178,7 @@ export class ConversationView {
     return h(
       "li", { class: "turn assistant", "data-state": state },
       h("h2", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
-      recording.reasoning ? this.#thoughts(recording) : null,
+      recording.reasoning ? this.#reasoning(recording) : null,
       h("div", { class: "answer" }, markdown(recording.text)),
       callsOf(recording.result?.calls ?? [], number === this.conversation.turns.length - 1 && state === "done" ? this.actions.giveResults : null, this.#typed(recording)),
       (recording.result?.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),

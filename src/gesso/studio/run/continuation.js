@@ -17,7 +17,7 @@ export function obstacle(recording, index) {
   if (frame.step >= frame.max_denoising_steps) return "no steps are left after the last one: go back a step";
   const first = recording.frames.find((other) => other.canvas === frame.canvas);
   if (first && first.max_denoising_steps !== frame.max_denoising_steps) return "this is a round of verification";
-  if (recording.reasoning) return "an answer with thoughts cannot be gone on with";
+  if (recording.reasoning) return "an answer with reasoning cannot be gone on with";
   if ((recording.body.diffusion?.canvas_width ?? "full") !== "full") return "canvases are of different widths";
   const before = recording.blocks.slice(0, frame.blocks);
   const length = recording.frames[0].tokens.length;
