@@ -20,7 +20,7 @@ from torch import Tensor
 
 import gesso
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.nn.experts import has_grouped_kernel
+from gesso.nn.grouped_products import has_grouped_kernel
 
 ERRORS = {"float32": 1e-3, "bfloat16": 0.1}
 """The largest relative error of hidden states."""

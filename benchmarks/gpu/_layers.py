@@ -1,5 +1,6 @@
 """Checks and times what a layer computes beside its products, and whole captured passes; see `kernels.py`."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -119,10 +120,14 @@ def between_products(device: torch.device, sizes: tuple[int, int, int]) -> dict[
     return told
 
 
-def captured_passes(device: torch.device, *, profile: bool) -> list[dict[str, Any]]:
-    """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token."""
+def captured_passes(device: torch.device, *, experts: int = 128, profile: bool = False) -> list[dict[str, Any]]:
+    """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token.
+
+    With more than eight experts they are only timed: which of them is the eighth is a matter of the last bit for some
+    tokens, whose results then have little to do with each other.
+    """
     with torch.device("meta"):
-        model = DiffusionGemma(config(6, small=False)).to(torch.bfloat16)
+        model = DiffusionGemma(dataclasses.replace(config(6, small=False), num_experts=experts)).to(torch.bfloat16)
     model = model.to_empty(device=device).eval().requires_grad_(False)
     for buffer in model.buffers():
         buffer.fill_(1.0)
@@ -156,8 +161,8 @@ def captured_passes(device: torch.device, *, profile: bool) -> list[dict[str, An
             print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
         found.append(
             {
-                "name": f"captured {name}, 6 layers",
-                "right": bits <= 1e-3 and error <= 0.1,
+                "name": f"captured {name}, 6 layers, {experts} experts",
+                "right": bits == 0.0 and (error <= 0.05 or experts > 8),
                 "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
                 "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,
                 "plain_ms": milliseconds(partial(passes, model, caches[2])) / 4,

@@ -1,11 +1,12 @@
 """Whether the engine answers on a GPU as on a CPU: bundled models, same seeds, everything a request may ask for.
 
-    python benchmarks/gpu/engine.py [--device cuda] [--only NAME,...] [--json]
+    python benchmarks/gpu/engine.py [--device cuda] [--only NAME,...] [--keep FILE] [--json]
 
 In float32, where answers should be the same tokens: a step may round to the other of two likelihoods that are as good
 as equal, so an answer that differs is told and no failure; one in ten may. What fails is an error, or a promise broken
-(a pin moved, invalid JSON). With CUDA graphs (bfloat16), which must write what the same passes write without them. The
-last line is one line of JSON; the exit code is 1 where something failed, 2 where there is no GPU.
+(a pin moved, invalid JSON). With CUDA graphs (bfloat16), whose attention adds up in another order: told, and no failure
+either. `--keep` keeps the CPU's answers in a file, and reads them where it is there. The last line is one line of JSON;
+the exit code is 1 where something failed, 2 where there is no GPU.
 """
 
 import argparse
@@ -112,17 +113,29 @@ def scenarios() -> dict[str, tuple[str, Ask]]:
 
 
 def answers(device: str, asked: dict[str, tuple[str, Ask]]) -> dict[str, tuple[object, str]]:
-    """What each scenario returns there, or the error in one line."""
+    """What each scenario returns there, as JSON has it, or the error in one line."""
     engines: dict[str, Engine] = {}
     found: dict[str, tuple[object, str]] = {}
     for name, (model, ask) in asked.items():
         try:
             if model not in engines:
                 engines[model] = gesso.load(model, device=device, dtype="float32", offline=True)
-            found[name] = ask(engines[model]), ""
+            found[name] = json.loads(json.dumps(ask(engines[model]))), ""
         except Exception as error:  # the others are worth knowing
             at = traceback.extract_tb(error.__traceback__)[-1]
             found[name] = None, f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
+    return found
+
+
+def kept_answers(asked: dict[str, tuple[str, Ask]], keep: Path | None) -> dict[str, tuple[object, str]]:
+    """Returns what a CPU answers, from `keep` where it has all of them, else asked and kept there."""
+    if keep is not None and keep.exists():
+        kept = json.loads(keep.read_text(encoding="utf-8"))
+        if asked.keys() <= kept.keys():
+            return {name: tuple(kept[name]) for name in asked}
+    found = answers("cpu", asked)
+    if keep is not None:
+        keep.write_text(json.dumps(found), encoding="utf-8")
     return found
 
 
@@ -139,6 +152,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default="", help="scenarios by name; all without it")
+    parser.add_argument("--keep", type=Path, help="a file of the CPU's answers")
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
@@ -150,7 +164,7 @@ def main() -> int:
         if unknown := [name for name in names if name not in asked]:
             parser.error(f"--only {unknown[0]!r} does not exist; known: {', '.join(asked)}")
         asked = {name: asked[name] for name in names}
-    expected = answers("cpu", asked)
+    expected = kept_answers(asked, arguments.keep)
     begin = time.perf_counter()
     got = answers(arguments.device, asked)
     told: dict[str, Any] = {}
@@ -171,7 +185,7 @@ def main() -> int:
     print(
         json.dumps({"benchmark": "gpu engine", "machine": describe_machine(torch.device(arguments.device)), **summary})
     )
-    right = not failed and 10 * len(differ) <= len(told) and "CUDA graphs" not in differ
+    right = not failed and 10 * len(differ) <= len(told)
     return 0 if right else 1
 
 

@@ -1,6 +1,6 @@
 """Every kernel against the plain computation that it must equal, and its time beside the least that it can take.
 
-    python benchmarks/gpu/kernels.py [--interpret] [--probe] [--profile] [--json]
+    python benchmarks/gpu/kernels.py [--interpret] [--probe] [--only NAME] [--profile] [--json]
 
 At the sizes of the published 26B shape: 256 positions, width 2816, 262,144 tokens, 128 experts of 704. The last line is
 one line of JSON with the goals; the exit code is 1 where a check fails (a goal that is missed is told, and no failure).
@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,10 @@ def vocabulary_pass(device: torch.device, dtype: torch.dtype, sizes: tuple[int, 
     }
     # In bfloat16 another order of adding up may round a score to its neighbour: a bit of 8, divided by 0.4.
     near = 1e-3 if dtype == torch.float32 else 0.05
-    few = 0.0 if dtype == torch.float32 else 0.05
+    # A sample is where a sum of shares passes a number: another order of adding up moves some over the edge.
+    few = {"argmax_differs": 0.0, "sample_differs": 0.02} if dtype == torch.float32 else {}
     right = max(errors["entropy"], errors["normaliser"], errors["embedding"]) <= near
-    right = right and errors["argmax_differs"] <= few and errors["sample_differs"] <= few
+    right = right and all(errors[name] <= few.get(name, 0.05) for name in ("argmax_differs", "sample_differs"))
     told = {"name": f"vocabulary {str(dtype).removeprefix('torch.')}", "right": right, "errors": errors}
     if device.type == "cuda":
         told |= {
@@ -171,34 +172,60 @@ def beside_the_floor(told: dict[str, Any], rates: Rates) -> dict[str, Any]:
     return told | {"floor_ms": floor, "times_floor": times, "goal": GOAL, "met": times <= GOAL}
 
 
-@torch.inference_mode()
-def run(device: torch.device, *, profile: bool = False) -> dict[str, Any]:
-    torch.manual_seed(0)
+Check = Callable[[], list[dict[str, Any]]]
+
+
+def checks(device: torch.device, *, profile: bool) -> Iterator[tuple[str, Check]]:
+    """Yields every check by name."""
+
+    def one(name: str, check: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[str, Check]:
+        return name, lambda: [check(device, *arguments)]
+
     if device.type == "cuda":
-        found = [
-            vocabulary_pass(device, torch.bfloat16, (256, 262_144, 2816)),
-            vocabulary_pass(device, torch.float32, (256, 32_768, 2816)),
-            experts(device, (256, 2816, 704, 128)),
-            *(packed_experts(device, form, (256, 2816, 704, 128)) for form in FORMS),
-            *(packed_linear(device, form, (256, 2816, 4096)) for form in FORMS),
-            *(attention(device, torch.bfloat16, *case) for case in ATTENTION),
-            between_products(device, (256, 2816, 2112)),
-            *captured_passes(device, profile=profile),
-        ]
-        rates = measure_rates(config(6, small=False), 256, torch.bfloat16, device)
-        found = [beside_the_floor(told, rates) if "float32" not in told["name"] else _timeless(told) for told in found]
-    else:
-        found = [
-            vocabulary_pass(device, torch.bfloat16, (32, 1000, 112)),
-            vocabulary_pass(device, torch.float32, (32, 1000, 112)),
-            experts(device, (32, 64, 32, 16)),
-            *(packed_experts(device, form, (32, 128, 64, 16)) for form in FORMS),
-            *(packed_linear(device, form, (32, 128, 100)) for form in FORMS),
-            between_products(device, (32, 272, 100)),
-            attention(device, torch.bfloat16, "canvas", (16, 4, 2, 32), 70, 0),
-            attention(device, torch.bfloat16, "prompt", (40, 4, 1, 64), 90, None),
-            attention(device, torch.float32, "prompt, window", (40, 4, 2, 16), 90, 12),
-        ]
+        yield one("vocabulary", vocabulary_pass, torch.bfloat16, (256, 262_144, 2816))
+        yield one("vocabulary in float32", vocabulary_pass, torch.float32, (256, 32_768, 2816))
+        yield one("experts", experts, (256, 2816, 704, 128))
+        for form in FORMS:
+            yield one(f"experts {form.kernel}", packed_experts, form, (256, 2816, 704, 128))
+        for form in FORMS:
+            yield one(f"linear {form.kernel}", packed_linear, form, (256, 2816, 4096))
+        for case in ATTENTION:
+            yield one(f"attention {case[0]}", attention, torch.bfloat16, *case)
+        yield one("between products", between_products, (256, 2816, 2112))
+        yield "captured passes of 8 experts", partial(captured_passes, device, experts=8)
+        yield "captured passes", partial(captured_passes, device, profile=profile)
+        return
+    yield one("vocabulary", vocabulary_pass, torch.bfloat16, (32, 1000, 112))
+    yield one("vocabulary in float32", vocabulary_pass, torch.float32, (32, 1000, 112))
+    yield one("experts", experts, (32, 64, 32, 16))
+    for form in FORMS:
+        yield one(f"experts {form.kernel}", packed_experts, form, (32, 128, 64, 16))
+    for form in FORMS:
+        yield one(f"linear {form.kernel}", packed_linear, form, (32, 128, 100))
+    yield one("between products", between_products, (32, 272, 100))
+    yield one("attention, canvas", attention, torch.bfloat16, "canvas", (16, 4, 2, 32), 70, 0)
+    yield one("attention, prompt", attention, torch.bfloat16, "prompt", (40, 4, 1, 64), 90, None)
+    yield one("attention, window", attention, torch.float32, "prompt, window", (40, 4, 2, 16), 90, 12)
+
+
+@torch.inference_mode()
+def run(device: torch.device, *, only: str = "", profile: bool = False, quiet: bool = False) -> dict[str, Any]:
+    torch.manual_seed(0)
+    rates = measure_rates(config(6, small=False), 256, torch.bfloat16, device) if device.type == "cuda" else None
+    found: list[dict[str, Any]] = []
+    for name, check in checks(device, profile=profile):
+        if only not in name:
+            continue
+        try:
+            told = check()
+        except Exception as error:  # the other checks are worth having without this one
+            told = [{"name": name, "right": False, "error": f"{type(error).__name__}: {error}"}]
+        if rates is not None:
+            told = [_timeless(one) if "float32" in one["name"] else beside_the_floor(one, rates) for one in told]
+        found += told
+        if not quiet:
+            for one in told:
+                print(*(f"{key}={value}" for key, value in one.items()), sep="  ", flush=True)
     goals = [told["met"] for told in found if "met" in told]
     return {
         "benchmark": "gpu kernels",
@@ -219,6 +246,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interpret", action="store_true", help="small sizes on the CPU, in Triton's interpreter")
     parser.add_argument("--probe", action="store_true", help="only tell whether there is a GPU")
+    parser.add_argument("--only", default="", help="checks whose name has this in it; all without it")
     parser.add_argument("--profile", action="store_true", help="name the kernels of a replayed pass")
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     arguments = parser.parse_args()
@@ -231,10 +259,11 @@ def main() -> int:
         return 0
     if arguments.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported, which the first kernel does
-    found = run(torch.device("cpu" if arguments.interpret else "cuda"), profile=arguments.profile)
-    if not arguments.json:
-        for told in found["kernels"]:
-            print(*(f"{name}={value}" for name, value in told.items()), sep="  ")
+    device = torch.device("cpu" if arguments.interpret else "cuda")
+    found = run(device, only=arguments.only, profile=arguments.profile, quiet=arguments.json)
+    if not found["kernels"]:
+        names = ", ".join(name for name, _ in checks(device, profile=False))
+        parser.error(f"--only {arguments.only!r} is in no check's name; known: {names}")
     print(json.dumps(found))
     return 0 if found["right"] else 1
 

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from gesso.nn import experts as experts_module
-from gesso.nn.experts import Experts, can_group, mix_experts, mix_grouped
+from gesso.nn import grouped_products as products
+from gesso.nn.experts import Experts, mix_experts, mix_grouped, mix_in_training
+from gesso.nn.grouped_products import GROUP_ROWS, can_group, padded_layout
 
 
 def filled(hidden: int, width: int, count: int, seed: int, dtype: torch.dtype = torch.float32) -> Experts:
@@ -54,6 +56,56 @@ def test_in_bfloat16() -> None:
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
 
 
+@given(st.integers(1, 60), st.integers(1, 9), st.data())
+def test_padded_groups_hold_every_choice_once(tokens: int, count: int, data: st.DataObject) -> None:
+    top_k = data.draw(st.integers(1, count), label="top_k")
+    allowed = data.draw(st.integers(top_k, count), label="experts that get anything")
+    _, numbers = routed(tokens, top_k, allowed, data.draw(st.integers(0, 99), label="seed"))
+    source, slots, ends = padded_layout(numbers, count)
+    assert not (ends % GROUP_ROWS).any()
+    assert int(ends[-1]) == len(source)
+    assert len(slots.unique()) == tokens * top_k
+    assert source[slots].tolist() == [token for token in range(tokens) for _ in range(top_k)]
+    begins = torch.cat((ends.new_zeros(1), ends[:-1]))
+    own = numbers.flatten()
+    assert ((slots >= begins[own]) & (slots < ends[own])).all(), "each lies in its expert's group"
+
+
+def test_gradients_in_groups_are_those_of_one_by_one() -> None:
+    experts = filled(32, 24, 6, 3).requires_grad_(True)
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(70, 32, generator=generator).requires_grad_(True)
+    weights, numbers = routed(70, 3, 5, 3)
+    inputs = [x, weights.requires_grad_(True), experts.gate_up_proj, experts.down_proj]
+    there = torch.randn(70, 32, generator=generator)
+    found = mix_in_training(x, weights, numbers, experts.gate_up_proj, experts.down_proj)
+    expected = one_by_one(experts, x, weights, numbers)
+    changes = torch.autograd.grad(found, inputs, there.to(found.dtype))
+    for change, right in zip(changes, torch.autograd.grad(expected, inputs, there), strict=True):
+        assert change.dtype == torch.float32
+        torch.testing.assert_close(change, right, rtol=0.05, atol=0.02 * float(right.abs().max()))
+    assert not changes[2][5].any(), "an expert that got nothing has a zero gradient"
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "used"),
+    [(torch.bfloat16, (9, 0), True), (torch.bfloat16, (8, 0), False), (torch.float16, (9, 0), False)],
+)
+def test_when_training_groups(
+    precision: torch.dtype, capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(products, "autocast_dtype", lambda kind: precision)
+    products._device_groups.cache_clear()
+    x, matrices = placed(64, torch.float32), (torch.empty(2, 16, 64), torch.empty(2, 64, 8))
+    assert products.groups_in_training(x, *matrices) == used
+    assert not products.groups_in_training(x, torch.empty(2, 16, 60), torch.empty(2, 64, 8)), "rows of 120 bytes"
+    assert not products.groups_in_training(placed(64, kind="cpu"), *matrices)
+    monkeypatch.setattr(products, "autocast_dtype", lambda kind: None)
+    assert not products.groups_in_training(x, *matrices)
+    products._device_groups.cache_clear()
+
+
 def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded with one routing and played with another, as a CUDA graph is."""
     monkeypatch.setattr(experts_module, "can_group", lambda *_: True)
@@ -87,11 +139,11 @@ def test_when_it_is_used(
     operands: tuple[Any, ...], capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    experts_module._device_groups.cache_clear()
+    products._device_groups.cache_clear()
     with torch.no_grad():
         assert can_group(*operands) == used
     assert not can_group(*operands), "a gradient may be wanted"
-    experts_module._device_groups.cache_clear()
+    products._device_groups.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -99,17 +151,17 @@ def test_when_it_is_used(
 def test_on_metal_it_needs_a_pytorch_that_has_the_kernel(
     dtype: torch.dtype, has_kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experts_module, "has_grouped_kernel", {"MPS": has_kernel}.__getitem__)
+    monkeypatch.setattr(products, "has_grouped_kernel", {"MPS": has_kernel}.__getitem__)
     x, gate_up, down = (placed(width, dtype, "mps") for width in (64, 64, 32))
     other = torch.float64 if dtype == torch.float32 else torch.float32
-    experts_module._device_groups.cache_clear()
+    products._device_groups.cache_clear()
     with torch.no_grad():
         assert can_group(x, gate_up, down) == has_kernel
         assert not can_group(placed(64, other, "mps"), gate_up, down)
         assert not can_group(x, gate_up, placed(33, dtype, "mps"))
-    experts_module._device_groups.cache_clear()
+    products._device_groups.cache_clear()
 
 
 def test_kernels_are_those_that_pytorch_has_registered() -> None:
-    assert experts_module.has_grouped_kernel("CUDA") == torch.backends.cuda.is_built()
-    assert experts_module.has_grouped_kernel("CompositeExplicitAutograd"), "what multiplies one by one elsewhere"
+    assert products.has_grouped_kernel("CUDA") == torch.backends.cuda.is_built()
+    assert products.has_grouped_kernel("CompositeExplicitAutograd"), "what multiplies one by one elsewhere"

@@ -38,6 +38,7 @@ DEPTH = 64
 LOADED = 1 << 13
 """Bytes of the rows that go with them. With three loads under way all fits the 99 KiB of the smaller GPUs."""
 STAGES = 3
+WARPS = 4
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
 NEIGHBOURS = ("nf4", "nvfp4")
@@ -90,7 +91,7 @@ def matmul(
         COLUMN_TILE=COLUMN_TILE,
         DEPTH=depth,
         INTERPRETED=not x_MD.is_cuda,
-        num_warps=4,
+        num_warps=WARPS,
         num_stages=STAGES,
     )
     return out

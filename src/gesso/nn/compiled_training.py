@@ -37,7 +37,7 @@ def also_without_gradient() -> Iterator[None]:
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:
     """Says whether kernels take these tensors in a pass of training; `x` is the rows that there is work for."""
-    if not (torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get()) or not takes(x, *others):
+    if not _learns() or not takes(x, *others):
         return False
     from gesso.kernels.host import trained
 
@@ -54,6 +54,15 @@ def takes(x: Tensor, *others: Tensor | None) -> bool:
     )
 
 
+def in_training() -> bool:
+    """Says whether this is a pass of training that computes numbers."""
+    return _learns() and _computes()
+
+
+def _learns() -> bool:
+    return torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get()
+
+
 def _computes() -> bool:
     """Says whether this pass computes numbers: it is not traced."""
     return not (
@@ -66,13 +75,7 @@ def _computes() -> bool:
 def narrows(x: Tensor) -> bool:
     """Says whether this pass multiplies in bfloat16 what kernels take and leave in fp32: one of training on a CPU under
     autocast."""
-    return (
-        x.is_cpu
-        and torch.is_autocast_enabled("cpu")
-        and (torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get())
-        and _computes()
-        and host.available()
-    )
+    return x.is_cpu and torch.is_autocast_enabled("cpu") and in_training() and host.available()
 
 
 def differentiate_plainly(

@@ -9,7 +9,6 @@ on CPUs without instructions for bfloat16 ours for weights in it. On GPUs how ma
 the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
-import functools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
@@ -19,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso import kernels
+from gesso.nn import gpu_training
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
+from gesso.nn.grouped_products import can_group, groups_in_training, multiply_groups, padded_layout, sorted_layout
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 from gesso.nn.pass_threads import in_packed_pass
@@ -119,6 +120,8 @@ class Experts(nn.Module):
         if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
         matrices = self.gate_up_proj, self.down_proj
+        if groups_in_training(x_ND, *matrices):
+            return mix_in_training(x_ND, weights_Nk, experts_Nk, *matrices)
         if mixes_in_training(x_ND, weights_Nk, *matrices):
             lay_out = _lay_out(experts_Nk, self.num_experts)
             return mix_compiled(x_ND, weights_Nk, *matrices, lay_out, partial(_mix_laid_out, lay_out))
@@ -126,44 +129,6 @@ class Experts(nn.Module):
             gate_up, down = (partial(multiply_widened_groups, weight_ENK=matrix) for matrix in matrices)
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
-
-
-GROUPED_MAJORS = (9, 10)
-"""Compute capabilities, by their first number, that PyTorch's grouped matmul has a kernel for: elsewhere it goes from
-expert to expert itself, and asks the device how many tokens each got."""
-GROUPED_DTYPES = {"cuda": (torch.bfloat16,), "mps": (torch.float32, torch.bfloat16, torch.float16)}
-"""What the grouped matmul of a kind of device multiplies."""
-ALIGNMENT = 16
-"""Bytes that the rows of its operands must be multiples of."""
-
-
-def can_group(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
-    """Says whether one grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
-    return (
-        x_ND.dtype in GROUPED_DTYPES.get(x_ND.device.type, ())
-        and x_ND.dtype == gate_up_EFD.dtype == down_EDF.dtype
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled(x_ND.device.type)
-        and all(matrix.shape[-1] * matrix.itemsize % ALIGNMENT == 0 for matrix in (gate_up_EFD, down_EDF))
-        and _device_groups(x_ND.device)
-    )
-
-
-@functools.cache
-def _device_groups(device: torch.device) -> bool:
-    if _GROUPED_MM is None:
-        return False
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
-    return has_grouped_kernel("MPS")
-
-
-def has_grouped_kernel(backend: str) -> bool:
-    """Says whether this PyTorch multiplies groups on a backend, such as `MPS`, by a kernel, and not one by one."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::_grouped_mm", backend)
-
-
-_GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 
 
 GroupedProjection = Callable[[Tensor, Tensor], Tensor]
@@ -176,10 +141,14 @@ def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EF
     return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
 
 
-def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
-    """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
-    assert _GROUPED_MM is not None
-    return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
+def mix_in_training(
+    x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor
+) -> Tensor:
+    """Computes `mix_grouped` with gradients, in bfloat16."""
+    source_M, slots, ends_E = padded_layout(experts_Nk, len(gate_up_EFD))
+    x_ND, gate_up_EFD, down_EDF = (operand.to(torch.bfloat16) for operand in (x_ND, gate_up_EFD, down_EDF))
+    inner_MF = gated_gelu_of_halves(multiply_groups(x_ND.index_select(0, source_M), ends_E, gate_up_EFD))
+    return weighted(multiply_groups(inner_MF, ends_E, down_EDF), slots.view(experts_Nk.shape), weights_Nk)
 
 
 def mix_sorted(
@@ -203,19 +172,11 @@ def _sorted_by_expert(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Ten
     Returns:
         The token of every row [M], the row of every (token, choice) [M], and where each expert's rows end [E].
     """
-    device = experts_Nk.device
-    if kernels.usable(device):
+    if kernels.usable(experts_Nk.device):
         from gesso.kernels import routing
 
         return routing.lay_out(experts_Nk, num_experts)
-    # Short keys: a GPU sorts them bit by bit.
-    chosen, order = experts_Nk.flatten().to(torch.int16).sort(stable=True)
-    # Where each expert's rows end. (bincount would wait for the device.)
-    numbers_E = torch.arange(num_experts, device=device, dtype=torch.int16)
-    ends_E = torch.searchsorted(chosen, numbers_E, right=True, out_int32=True)
-    slots_M = torch.empty_like(order)
-    slots_M[order] = torch.arange(len(order), device=device)
-    return order // experts_Nk.shape[1], slots_M, ends_E
+    return sorted_layout(experts_Nk, num_experts)
 
 
 def mix_experts(
@@ -267,6 +228,8 @@ def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
         from gesso.kernels import normed
 
         return normed.mix(out_MD, slots_Nk, weights_Nk)
+    if gpu_training.trains_on_gpu(out_MD, weights_Nk):
+        return gpu_training.mix(out_MD, slots_Nk, weights_Nk)
     out_NkD = out_MD.index_select(0, slots_Nk.flatten()).view(*slots_Nk.shape, -1)
     return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gesso import kernels
+from gesso.nn import gpu_training
 from gesso.nn.experts import weighted
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
@@ -106,6 +107,8 @@ def norm_heads(
         from gesso.kernels.host import normed as on_host
 
         return on_host.norm_heads(x_NHK, weight_K, turn, eps)
+    if gpu_training.trains_on_gpu(x_NHK, weight_K, *(turn or ())):
+        return gpu_training.norm(x_NHK, weight_K, eps, gpu_training.product_dtype(x_NHK), turn)
     if weight_K is not None and turn is not None and turns_in_training(x_NHK, weight_K, *turn):
         return turn_heads(x_NHK, weight_K, *turn, eps)
     out = rms_norm(x_NHK, weight_K, eps)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gesso import kernels
+from gesso.nn import gpu_training
 from gesso.nn.compiled_training import differentiate_plainly, serves
 from gesso.nn.elementwise import gelu
 from gesso.nn.pass_threads import in_packed_pass
@@ -22,6 +23,8 @@ def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     if gate_NF.shape == up_NF.shape and serves(gate_NF, up_NF):
         out: Tensor = _Gated.apply(gate_NF, up_NF)  # type: ignore[no-untyped-call]
         return out
+    if gate_NF.shape == up_NF.shape and gate_NF.dim() == 2 and gpu_training.trains_on_gpu(gate_NF, up_NF):
+        return gpu_training.gated_gelu(gate_NF, up_NF)
     if kernels.serves(gate_NF, up_NF) and gate_NF.dim() == 2 and gate_NF.stride(1) == up_NF.stride(1) == 1:
         from gesso.kernels import normed
 
@@ -39,6 +42,8 @@ def gated_gelu_of_halves(gate_up: Tensor) -> Tensor:
     if gate_up.shape[-1] % 32 == 0 and serves(gate_up):
         out: Tensor = _GatedHalves.apply(gate_up)  # type: ignore[no-untyped-call]
         return out
+    if gate_up.dim() == 2 and gpu_training.trains_on_gpu(gate_up):
+        return gpu_training.gated_gelu_of_halves(gate_up)
     return _plain_halves(gate_up)
 
 

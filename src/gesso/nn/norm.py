@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso.nn import gpu_training
 from gesso.nn.compiled_training import differentiate_plainly, serves
 
 
@@ -62,6 +63,8 @@ def autocast_dtype(device_type: str) -> torch.dtype | None:
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Normalises the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
+    if gpu_training.trains_on_gpu(x, weight):
+        return gpu_training.norm(x, weight, eps, x.dtype)
     if x.is_cuda:
         # The kernel computes in fp32 whatever it reads; autocast would have it read and write fp32.
         with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
@@ -98,6 +101,8 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim)) if scale else None
 
     def forward(self, x: Tensor) -> Tensor:
+        if gpu_training.trains_on_gpu(x, self.weight):
+            return gpu_training.norm(x, self.weight, self.eps, gpu_training.product_dtype(x))
         out = rms_norm(x, self.weight, self.eps)
         # On a GPU in one place for all the products that read it.
         return out if not x.is_cuda else out.to(autocast_dtype(x.device.type) or out.dtype)

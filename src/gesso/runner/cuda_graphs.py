@@ -30,7 +30,8 @@ from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.models.places import Places
-from gesso.nn.experts import Experts, can_group
+from gesso.nn.experts import Experts
+from gesso.nn.grouped_products import can_group
 from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
@@ -143,9 +144,9 @@ class CudaGraphRunner:
                 own = tuple(given.clone() for given in inputs)
                 graph = _Graph(own, *self._capture(work, own))
             self._graphs[key] = graph
+            return graph.run(inputs)
         finally:
             row.places = None
-        return graph.run(inputs)
 
 
 def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:

@@ -6,7 +6,8 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from gesso.nn.experts import Experts, Projection, can_group, mix_experts, mix_sorted, multiply_groups
+from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.grouped_products import can_group, multiply_groups
 from gesso.ranks.group import RankGroup
 
 

@@ -34,8 +34,8 @@ class Objective(Protocol):
         """Yields the batches of steps `first` (from 0) to `last`, the end left out."""
 
     def backward(self, batch: Any) -> tuple[Tensor, int]:
-        """Adds the gradients of a batch to those of the parameters; returns what was measured, fp32 [m] on the CPU, and
-        the tokens trained on."""
+        """Adds the gradients of a batch to those of the parameters; returns what was measured, fp32 [m] on any device,
+        and the tokens trained on."""
 
     def record(self, means: Sequence[float], **pace: Any) -> Record:
         """Makes a record of the means of what `backward` measured; `pace` are the fields that all records have."""
@@ -72,16 +72,16 @@ class DenoisingObjective(Objective):
 
     def backward(self, batch: Batch) -> tuple[Tensor, int]:
         config, group = self._recipe.train, self._group
-        sums = torch.zeros(2)
+        sums = torch.zeros(2, device=group.device)
         for part, canvas_share, target_share in micro_batches(batch, group, config.micro_batch_size):
             denoiser, encoder = self._losses(part.to(group.device))
             denoiser, encoder = denoiser * canvas_share, encoder * target_share
             # FSDP averages gradients over the processes where the loss is a sum.
             loss = config.denoiser_loss_weight * denoiser + config.encoder_loss_weight * encoder
             (loss * group.size).backward()
-            sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
+            sums = sums + torch.stack((denoiser.detach(), encoder.detach())).float()
         tokens = batch.tokens_N.numel() + (0 if batch.causal else batch.canvas_tokens)
-        return group.all_reduce_sum(sums).cpu(), tokens
+        return group.all_reduce_sum(sums), tokens
 
     def record(self, means: Sequence[float], **pace: Any) -> StepRecord:
         denoiser, encoder = means

@@ -241,7 +241,8 @@ class _Run:
             average_gradients(self._trained(), group)
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self._trained(), config.gradient_clip))
         self.optimizer.step()
-        return torch.cat((measures, norm.detach().float().cpu().view(1))), tokens
+        # Read here alone: a GPU goes on with the gradients while the host tells it of the step.
+        return torch.cat((measures.to(norm.device), norm.detach().float().view(1))).cpu(), tokens
 
     def _evaluate(self) -> bool:
         """Evaluates on what is held out; returns whether it is the best so far."""

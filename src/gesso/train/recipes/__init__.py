@@ -22,6 +22,7 @@ from gesso.train.recipes.skills import (
     skills_13,
     skills_14,
     skills_15,
+    skills_16,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -62,6 +63,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-13": skills_13,
     "skills-14": skills_14,
     "skills-15": skills_15,
+    "skills-16": skills_16,
     "skills-gpu": skills_gpu,
 }
 

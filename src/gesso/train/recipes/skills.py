@@ -171,6 +171,14 @@ def skills_15() -> Recipe:
     return _causal_run(15, skill_mixtures.FIFTEENTH, steps=1150, learning_rate=8e-4)
 
 
+def skills_16() -> Recipe:
+    """Goes on from the bundled `skills` on one GPU as `skills-12` does, half of it for what is below its goal."""
+    recipe = skills_12()
+    train = dataclasses.replace(recipe.train, steps=1400, causal_steps=1400, learning_rate=4e-3, workers=13, seed=16)
+    data = skill_data((skill_mixtures.SIXTEENTH,), seed=16)
+    return dataclasses.replace(recipe, name="skills-16", train=train, data=data)
+
+
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
     """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
     recipe = skills()

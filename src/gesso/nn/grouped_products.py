@@ -1,0 +1,120 @@
+"""Decides where one call of PyTorch's grouped matmul multiplies the rows of all experts, and makes that call.
+
+How many rows each group has stays on the device: nobody waits for it. With a gradient every group has a multiple of
+rows that the kernel of its weights' gradient takes, see `padded_layout`.
+
+    N tokens   k experts of each   M rows, sorted by expert   D in   F out   E experts
+"""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gesso.nn.norm import autocast_dtype
+
+GROUPED_MAJORS = (9, 10)
+"""Compute capabilities, by their first number, that PyTorch's grouped matmul has a kernel for: elsewhere it goes from
+expert to expert itself, and asks the device how many tokens each got."""
+GROUPED_DTYPES = {"cuda": (torch.bfloat16,), "mps": (torch.float32, torch.bfloat16, torch.float16)}
+"""What the grouped matmul of a kind of device multiplies."""
+ALIGNMENT = 16
+"""Bytes that the rows of its operands must be multiples of."""
+GROUP_ROWS = 16
+"""Rows that a group has a multiple of where its weights have a gradient, whose sum goes over these rows."""
+
+
+def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+    """Says whether one grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
+    return (
+        x_ND.dtype in GROUPED_DTYPES.get(x_ND.device.type, ())
+        and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled(x_ND.device.type)
+        and _aligned(matrices_EFD, x_ND.dtype)
+        and _device_groups(x_ND.device)
+    )
+
+
+def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+    """Says whether one grouped matmul serves a pass of training: under autocast to bfloat16, on a GPU that has it."""
+    return (
+        x_ND.device.type == "cuda"
+        and autocast_dtype("cuda") == torch.bfloat16
+        and all(type(matrix) in (Tensor, torch.nn.Parameter) for matrix in matrices_EFD)
+        and _aligned(matrices_EFD, torch.bfloat16)
+        and _device_groups(x_ND.device)
+    )
+
+
+def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
+    return all(matrix.shape[-1] * dtype.itemsize % ALIGNMENT == 0 for matrix in matrices_EFD)
+
+
+@functools.cache
+def _device_groups(device: torch.device) -> bool:
+    if _GROUPED_MM is None:
+        return False
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
+    return has_grouped_kernel("MPS")
+
+
+def has_grouped_kernel(backend: str) -> bool:
+    """Says whether this PyTorch multiplies groups on a backend, such as `MPS`, by a kernel, and not one by one."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::_grouped_mm", backend)
+
+
+_GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+
+
+def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+    """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
+    assert _GROUPED_MM is not None
+    return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
+
+
+def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Lays tokens side by side by expert, without waiting for the device.
+
+    Returns:
+        The token of every row [M], the row of every (token, choice) [M], and where each expert's rows end [E].
+    """
+    order, _, ends_E = _sort(experts_Nk, num_experts)
+    slots_M = torch.empty_like(order)
+    slots_M[order] = torch.arange(len(order), device=order.device)
+    return order // experts_Nk.shape[1], slots_M, ends_E
+
+
+def padded_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Lays tokens side by side by expert, in groups of multiples of `GROUP_ROWS`, without waiting for the device.
+
+    There are as many rows as any choice may need. Those that no token has, all in a group, are token 0 once more.
+
+    Returns:
+        The token of every row [M], the row of every (token, choice) [N * k], and where each expert's rows end [E].
+    """
+    tokens, top_k = experts_Nk.shape
+    order, chosen, ends_E = _sort(experts_Nk, num_experts)
+    counts_E = ends_E.diff(prepend=ends_E.new_zeros(1))
+    padded_E = (counts_E + GROUP_ROWS - 1) // GROUP_ROWS * GROUP_ROWS
+    padded_ends_E = padded_E.cumsum(0)
+    places = torch.arange(len(order), device=order.device)
+    slots = torch.empty_like(order)
+    slots[order] = places + (padded_ends_E - padded_E - (ends_E - counts_E))[chosen.long()]
+    rows = -(-(tokens * top_k + num_experts * (GROUP_ROWS - 1)) // GROUP_ROWS) * GROUP_ROWS
+    source_M = torch.zeros(rows, dtype=order.dtype, device=order.device)
+    source_M[slots] = places // top_k
+    padded_ends_E[-1:].fill_(rows)  # an assignment would wait for the device
+    return source_M, slots, padded_ends_E.to(torch.int32)
+
+
+def _sort(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Sorts all choices by expert: their places, their experts, and where each expert's end."""
+    # Short keys: a GPU sorts them bit by bit.
+    chosen, order = experts_Nk.flatten().to(torch.int16).sort(stable=True)
+    # Where each expert's rows end. (bincount would wait for the device.)
+    numbers_E = torch.arange(num_experts, device=experts_Nk.device, dtype=torch.int16)
+    return order, chosen, torch.searchsorted(chosen, numbers_E, right=True, out_int32=True)
