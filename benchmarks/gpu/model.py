@@ -15,11 +15,14 @@ import dataclasses
 import gc
 import json
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
+from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
@@ -89,8 +92,9 @@ def measure_peer(shape: ModelConfig, cells: list[Cell], settings: Settings, devi
 
     shape = dataclasses.replace(shape, vision_config=VISION)
     form = DiffusionGemmaConfig.from_dict(write_config(shape, "bfloat16"))
-    with device:
+    with _parameters_on_meta(), device:
         model = DiffusionGemmaForBlockDiffusion._from_config(form, dtype=torch.bfloat16)
+    _draw_parameters(model, device)
     defaults = GenerationConfig(pad_token_id=shape.pad_token_id, eos_token_ids=(shape.eos_token_id,))
     raw = write_generation_config(defaults, shape)
     model.generation_config = type(model.generation_config).from_dict(raw)
@@ -107,6 +111,34 @@ def measure_peer(shape: ModelConfig, cells: list[Cell], settings: Settings, devi
         "step_ms": found[0]["step_ms"]["median"],
         "first_block_s": found[1]["first_block_s"]["median"],
     }
+
+
+@contextlib.contextmanager
+def _parameters_on_meta() -> Iterator[None]:
+    """Lets modules register parameters without numbers: encoder and decoder have the same, and are tied last."""
+    register = nn.Module.register_parameter
+
+    def without_numbers(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        own = None if parameter is None else nn.Parameter(parameter.to("meta"), requires_grad=False)
+        register(module, name, own)
+
+    with mock.patch.object(nn.Module, "register_parameter", without_numbers):
+        yield
+
+
+@torch.no_grad()
+def _draw_parameters(model: nn.Module, device: torch.device) -> None:
+    """Draws every parameter once, wherever it is held."""
+    drawn: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            if id(parameter) not in drawn:
+                numbers = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
+                numbers = numbers.normal_(0.0, 0.02) if parameter.dim() > 1 else numbers.fill_(1.0)
+                drawn[id(parameter)] = nn.Parameter(numbers, requires_grad=False)
+            module._parameters[name] = drawn[id(parameter)]
 
 
 def run(arguments: argparse.Namespace, formats: list[str]) -> dict[str, Any]:

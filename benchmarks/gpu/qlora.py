@@ -102,6 +102,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
+        print(f"step {step}: {seconds[-1]:.2f} s", file=sys.stderr, flush=True)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
     step_s = statistics.median(seconds[1:])
     return {

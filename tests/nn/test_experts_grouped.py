@@ -14,6 +14,13 @@ from gesso.nn import experts as experts_module
 from gesso.nn import grouped_products as products
 from gesso.nn.experts import Experts, mix_experts, mix_grouped, mix_in_training
 from gesso.nn.grouped_products import GROUP_ROWS, can_group, padded_layout
+from gesso.nn.lora import LoraExperts
+from gesso.nn.quant import base as quant_base
+from gesso.nn.quant.base import Format, dequantize, dequantize_all
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4
+from gesso.nn.quant.layers import QuantizedExperts, quantized_tensors
+from gesso.nn.quant.nf4 import NF4
 
 
 def filled(hidden: int, width: int, count: int, seed: int, dtype: torch.dtype = torch.float32) -> Experts:
@@ -78,13 +85,58 @@ def test_gradients_in_groups_are_those_of_one_by_one() -> None:
     weights, numbers = routed(70, 3, 5, 3)
     inputs = [x, weights.requires_grad_(True), experts.gate_up_proj, experts.down_proj]
     there = torch.randn(70, 32, generator=generator)
-    found = mix_in_training(x, weights, numbers, experts.gate_up_proj, experts.down_proj)
+    found = mix_in_training(x, weights, numbers, 6, *experts.grouped())
     expected = one_by_one(experts, x, weights, numbers)
     changes = torch.autograd.grad(found, inputs, there.to(found.dtype))
     for change, right in zip(changes, torch.autograd.grad(expected, inputs, there), strict=True):
         assert change.dtype == torch.float32
         torch.testing.assert_close(change, right, rtol=0.05, atol=0.02 * float(right.abs().max()))
     assert not changes[2][5].any(), "an expert that got nothing has a zero gradient"
+
+
+@pytest.mark.parametrize("form", [None, NF4(), Int4(), FP8()], ids=lambda form: getattr(form, "kernel", "plain"))
+@pytest.mark.parametrize("deltas", [False, True])
+def test_frozen_experts_and_their_deltas_train_in_groups(
+    form: Format | None, deltas: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = filled(64, 64, 5, 4).to(torch.bfloat16)
+    base: Experts | QuantizedExperts = plain
+    if form is not None:
+        base = QuantizedExperts(64, 64, 5, form)
+        for name, matrix in plain.named_parameters():
+            named = quantized_tensors(f"experts.{name}", matrix, form)
+            base.load_state_dict({key.removeprefix("experts."): part for key, part in named.items()}, strict=False)
+    experts = LoraExperts(base, 8, 0.5) if deltas else base
+    generator = torch.Generator().manual_seed(4)
+    for parameter in experts.parameters():
+        if parameter.requires_grad:
+            parameter.data = 0.1 * torch.randn(parameter.shape, generator=generator)
+    x = torch.randn(60, 64, generator=generator).bfloat16().requires_grad_(True)
+    weights, numbers = routed(60, 2, 4, 4)
+    inputs = [x, weights.requires_grad_(True), *(p for p in experts.parameters() if p.requires_grad)]
+    there = torch.randn(60, 64, generator=generator).bfloat16()
+
+    def run() -> list[Tensor]:
+        out = experts(x, weights, numbers)
+        return [out.detach(), *torch.autograd.grad(out, inputs, there)]
+
+    expected = run()
+    for module in ("gesso.nn.experts", "gesso.nn.lora", "gesso.nn.quant.layers"):
+        monkeypatch.setattr(f"{module}.groups_in_training", lambda *_: True)
+    monkeypatch.setattr(experts_module, "mix_experts", None)
+    for own, right in zip(run(), expected, strict=True):
+        assert own.dtype == right.dtype
+        difference = (own.float() - right.float()).square().mean().sqrt()
+        assert float(difference) <= 0.02 * float(right.float().square().mean().sqrt())
+
+
+def test_matrices_are_dequantized_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    form, generator = NF4(), torch.Generator().manual_seed(0)
+    matrices = torch.randn(3, 20, 64, generator=generator)
+    parts = tuple(torch.stack(part) for part in zip(*map(form.quantize, matrices), strict=True))
+    expected = torch.stack([dequantize(part, form, torch.float32) for part in zip(*parts, strict=True)])
+    monkeypatch.setattr(quant_base, "GROUPS_TILE", 7 * 64)
+    assert torch.equal(dequantize_all(parts, form, 64, torch.float32), expected)
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,14 @@ COLUMN_TILE = 64
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
 ROWS, MANY_ROWS = 64, 128
-"""Rows of the result that a program makes at most, and where a group has more than four times as many."""
+"""Rows of the result that a program makes at most, and where a group has more than four times as many, or as many in a
+format of whole bytes."""
 DEPTH = 64
-"""Bytes of a matrix's row that are loaded at a time at most, or half a group where that is more."""
+"""Bytes of a matrix's row that are loaded at a time at most, or half a group where that is more; twice as many in a
+format of whole bytes."""
 LOADED = 1 << 13
-"""Bytes of the rows that go with them. With three loads under way all fits the 99 KiB of the smaller GPUs."""
+"""Bytes of the rows that go with them, for each half of a byte. With three loads under way all fits the 99 KiB of the
+smaller GPUs."""
 STAGES = 3
 WARPS = 4
 HALVED = ("int4", "nf4", "nvfp4")
@@ -103,14 +106,15 @@ def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int]
     Groups of rows are not of one size: tiles are made for those of twice the mean.
 
     Args:
-        group: features that share a scale.
+        group: features that share a scale; 1 where a whole row does, in formats of whole bytes.
         itemsize: bytes of a number of the rows.
     """
     expected = rows if groups == 1 else 2 * rows // groups
-    most = MANY_ROWS if expected > 4 * ROWS else ROWS
+    halves, many = (1, 4 * ROWS) if group == 1 else (2, 4 * ROWS + 1)
+    most, loaded = MANY_ROWS if expected >= many else ROWS, 2 * LOADED // halves
     tile = min(most, max(SMALLEST, triton.next_power_of_2(expected)))
-    depth = max(group // 2, min(DEPTH, LOADED // (tile * itemsize)))
-    return min(tile, LOADED // (depth * itemsize)), depth
+    depth = max(group // 2, min(2 * DEPTH // halves, loaded // (tile * itemsize)))
+    return min(tile, loaded // (depth * itemsize)), depth
 
 
 @triton.jit

@@ -83,6 +83,9 @@ def _projections(gate_up_EFD: Tensor, down_EDF: Tensor) -> Iterator[tuple[Projec
 class FusedExperts(Protocol):
     """Describes the experts of a layer, whatever their weights are held in."""
 
+    def grouped(self) -> "tuple[GroupedProjection, GroupedProjection]":
+        """Returns gate_up and down of all experts, for rows in bfloat16, with gradients."""
+
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert that this process holds."""
 
@@ -115,13 +118,18 @@ class Experts(nn.Module):
         """Yields gate_up and down of every expert."""
         return _projections(held_part(self.gate_up_proj), held_part(self.down_proj))
 
+    def grouped(self) -> "tuple[GroupedProjection, GroupedProjection]":
+        """Returns gate_up and down of all experts, in bfloat16, with gradients."""
+        gate_up, down = (matrix.to(torch.bfloat16) for matrix in (self.gate_up_proj, self.down_proj))
+        return partial(multiply_groups, matrix_EFD=gate_up), partial(multiply_groups, matrix_EFD=down)
+
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
         if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
         matrices = self.gate_up_proj, self.down_proj
         if groups_in_training(x_ND, *matrices):
-            return mix_in_training(x_ND, weights_Nk, experts_Nk, *matrices)
+            return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         if mixes_in_training(x_ND, weights_Nk, *matrices):
             lay_out = _lay_out(experts_Nk, self.num_experts)
             return mix_compiled(x_ND, weights_Nk, *matrices, lay_out, partial(_mix_laid_out, lay_out))
@@ -142,13 +150,18 @@ def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EF
 
 
 def mix_in_training(
-    x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor
+    x_ND: Tensor,
+    weights_Nk: Tensor,
+    experts_Nk: Tensor,
+    num_experts: int,
+    gate_up: GroupedProjection,
+    down: GroupedProjection,
 ) -> Tensor:
-    """Computes `mix_grouped` with gradients, in bfloat16."""
-    source_M, slots, ends_E = padded_layout(experts_Nk, len(gate_up_EFD))
-    x_ND, gate_up_EFD, down_EDF = (operand.to(torch.bfloat16) for operand in (x_ND, gate_up_EFD, down_EDF))
-    inner_MF = gated_gelu_of_halves(multiply_groups(x_ND.index_select(0, source_M), ends_E, gate_up_EFD))
-    return weighted(multiply_groups(inner_MF, ends_E, down_EDF), slots.view(experts_Nk.shape), weights_Nk)
+    """Computes `mix_sorted` with gradients, in bfloat16."""
+    source_M, slots, ends_E = padded_layout(experts_Nk, num_experts)
+    rows_MD = x_ND.to(torch.bfloat16).index_select(0, source_M)
+    out_MD = down(gated_gelu_of_halves(gate_up(rows_MD, ends_E)), ends_E)
+    return weighted(out_MD, slots.view(experts_Nk.shape), weights_Nk)
 
 
 def mix_sorted(

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.experts import Experts, Projection, held_part, mix_experts
+from gesso.nn.experts import Experts, GroupedProjection, Projection, held_part, mix_experts, mix_in_training
+from gesso.nn.grouped_products import groups_in_training, multiply_groups
 from gesso.nn.linear import linear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
@@ -93,7 +94,15 @@ class LoraExperts(nn.Module):
         """Returns A and B of gate_up and of down, of the encoder's passes or of the denoiser's: the same here."""
         return self.gate_up_lora_A, self.gate_up_lora_B, self.down_lora_A, self.down_lora_B
 
+    def grouped(self) -> tuple[GroupedProjection, GroupedProjection]:
+        """Returns gate_up and down of all experts, with their deltas, for rows in bfloat16."""
+        gate_up_A, gate_up_B, down_A, down_B = self.matrices(self.causal)
+        gate_up, down = self.base.grouped()
+        return self._with_groups(gate_up, gate_up_A, gate_up_B), self._with_groups(down, down_A, down_B)
+
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        if groups_in_training(x_ND, *self.matrices(self.causal)):
+            return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
     def deltas(self) -> tuple[Tensor, Tensor]:
@@ -106,6 +115,17 @@ class LoraExperts(nn.Module):
     def _with(self, project: Projection, a: Tensor, b: Tensor) -> Projection:
         dropout = self.dropout if self.training else 0.0
         return lambda x: project(x) + _delta(x, a, b, self.scale, dropout)
+
+    def _with_groups(self, project: GroupedProjection, a_ERD: Tensor, b_EFR: Tensor) -> GroupedProjection:
+        dropout = self.dropout if self.training else 0.0
+
+        def projected(x_MD: Tensor, ends_E: Tensor) -> Tensor:
+            out_MF, dropped = project(x_MD, ends_E), F.dropout(x_MD, dropout) if dropout else x_MD
+            for matrix in (a_ERD, b_EFR):
+                dropped = multiply_groups(dropped, ends_E, matrix.to(x_MD.dtype))
+            return out_MF + dropped * self.scale
+
+        return projected
 
 
 def _delta(x: Tensor, a: Tensor, b: Tensor, scale: float, dropout: float) -> Tensor:

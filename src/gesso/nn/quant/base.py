@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.kernels import host, usable
+from gesso.nn.grouped_products import multiply_groups
 from gesso.nn.linear import linear
 from gesso.nn.pass_threads import in_few_rows
 from gesso.nn.quant import nf4
@@ -22,6 +23,8 @@ CPU_TILE = 1 << 19
 """Weights that are dequantized at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
 GPU_TILE = 1 << 24
 """The same on an accelerator, where few large kernels win: 32 MiB."""
+GROUPS_TILE = 1 << 26
+"""Weights of several matrices that are dequantized at a time: 128 MiB."""
 
 
 class Format(Protocol):
@@ -148,6 +151,42 @@ class _Matmul(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), parts = grads, ctx.saved_tensors  # which may be asked for once
         return grad @ dequantize(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
+
+
+def dequantize_all(parts: tuple[Tensor, ...], form: Format, width: int, dtype: torch.dtype) -> Tensor:
+    """Dequantizes `parts` of several matrices with `width` columns, [E, F, D], some rows at a time."""
+    count, rows = parts[0].shape[:2]
+    out = torch.empty(count * rows, width, dtype=dtype, device=parts[0].device)
+    tile = max(1, GROUPS_TILE // width)
+    pieces = zip(*(part.flatten(0, 1).split(tile) for part in parts), strict=True)
+    for own, piece in zip(out.split(tile), pieces, strict=True):
+        own.copy_(dequantize(piece, form, dtype))
+    return out.view(count, rows, width)
+
+
+class _GroupedMatmul(torch.autograd.Function):
+    """Computes the rows of every group @ W.T of its packed W: the backward pass keeps the parts only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ends: Tensor, form: Format, *parts: Tensor) -> Tensor:
+        ctx.save_for_backward(ends, *parts)
+        ctx.form, ctx.width = form, x.shape[1]
+        if usable(x.device):
+            return multiply_in_kernel(x, ends, parts, form)
+        return multiply_groups(x, ends, dequantize_all(parts, form, x.shape[1], x.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), (ends, *parts) = grads, ctx.saved_tensors
+        weight = dequantize_all(tuple(parts), ctx.form, ctx.width, grad.dtype)
+        return multiply_groups(grad.contiguous(), ends, weight.mT), None, None, *(None for _ in parts)
+
+
+def multiply_packed_groups(x_MD: Tensor, ends_E: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """Multiplies sorted rows, all of them in a group, by their experts' packed matrices, [M, F]; gradients reach the
+    rows only."""
+    out: Tensor = _GroupedMatmul.apply(x_MD, ends_E, form, *parts)  # type: ignore[no-untyped-call]
+    return out
 
 
 def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:

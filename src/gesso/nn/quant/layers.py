@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from gesso.kernels import host
-from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.experts import Experts, GroupedProjection, Projection, mix_experts, mix_in_training, mix_sorted
 from gesso.nn.fused_norms import mix_neighbours
 from gesso.nn.gated_gelu import gated_gelu
+from gesso.nn.grouped_products import groups_in_training
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
@@ -122,8 +123,16 @@ class QuantizedExperts(nn.Module):
             first, second = (partial(matmul, parts=part, form=self.form) for part in parts)
             yield first, second
 
+    def grouped(self) -> tuple[GroupedProjection, GroupedProjection]:
+        """Returns gate_up and down of all experts, for rows in bfloat16; gradients reach the rows only."""
+        parts = [self.parts(matrix) for matrix in self._names]
+        gate_up, down = (partial(base.multiply_packed_groups, parts=part, form=self.form) for part in parts)
+        return gate_up, down
+
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
+        if groups_in_training(x_ND):
+            return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         if in_kernel(x_ND):
             parts = [self.parts(matrix) for matrix in self._names]
             gate_up, down = (partial(base.multiply_in_kernel, parts=part, form=self.form) for part in parts)
