@@ -118,9 +118,9 @@ def test_a_models_own_mode_gives_way_to_options_of_canvases(skills: Engine) -> N
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ('def grelt(fig):\n    """Gives back its argument plus 371."""\n    return {{ }}', "fig + 371"),
-        ('def grelt(fig):\n    """Gives back its argument plus 371."""\n    return {{ }} + 371', "fig"),
-        ('def grelt(fig):\n    """Gives back its argument plus 371."""\n    return {{ }}\n\n', "fig + 371"),
+        ('def grelt(fig):\n    """Return fig plus 371."""\n    return {{ }}', "fig + 371"),
+        ('def grelt(fig):\n    """Return fig plus 371."""\n    return {{ }} + 371', "fig"),
+        ('def grelt(fig):\n    """Return fig plus 371."""\n    return {{ }}\n\n', "fig + 371"),
         ("def {{ }}(fig):\n    return fig - 12\n\n\nprint(brosk(8))", "brosk"),
     ],
 )

@@ -151,4 +151,4 @@ SIXTEENTH = Mixture(
         "sorting": 0.6, "replacing": 0.85, "extraction": 1.3, "sums": 0.6, "casing": 0.2, "reversing": 0.22,
     },
 )  # fmt: skip
-"""As `TWELFTH`, half of it for the three skills that are below their goals."""
+"""The same as `TWELFTH` with half of it for the three skills that were below their goals."""

@@ -172,9 +172,11 @@ def skills_15() -> Recipe:
 
 
 def skills_16() -> Recipe:
-    """Goes on from the bundled `skills` on one GPU as `skills-12` does, half of it for what is below its goal."""
+    """Goes on from the bundled `skills` on one GPU as `skills-12` does, half of it for what was below its goal."""
     recipe = skills_12()
-    train = dataclasses.replace(recipe.train, steps=1400, causal_steps=1400, learning_rate=4e-3, workers=13, seed=16)
+    train = dataclasses.replace(
+        recipe.train, steps=833, causal_steps=833, learning_rate=4e-3, warmup_steps=100, workers=13, seed=16
+    )
     data = skill_data((skill_mixtures.SIXTEENTH,), seed=16)
     return dataclasses.replace(recipe, name="skills-16", train=train, data=data)
 
