@@ -5,8 +5,9 @@ Shape suffixes used in this package:
     D hidden    H query heads    G key/value heads    K head dimension    V vocabulary
     E experts   k experts of a token       F feed-forward width
 
-Norms: `norm`, `fused_norms`. Training kernels: `compiled_training` (where they serve), `training_norms`, `gated_gelu`,
-`training_experts`. Products: `linear`, `small_products`, `widened_products` (bfloat16 in fp32), `row_alignment`,
-`matmul_rates`. Layers: `rope`, `attention`, `mlp`, `experts`, `vocabulary`, `cross_entropy`, `lora`, `separate_lora`,
-`elementwise`, `quant/`, and what the vision tower needs. Threads: `pass_threads`, `cpu_threads`.
+Norms: `norm`, `fused_norms`. Training kernels: `compiled_training` (where they serve), `training_norms`,
+`gated_gelu`, `training_experts`; on a GPU `gpu_training`. Products: `linear`, `grouped_products`, `small_products`,
+`widened_products` (bfloat16 in fp32), `row_alignment`, `matmul_rates`. Layers: `rope`, `attention`, `mlp`, `experts`,
+`vocabulary`, `cross_entropy`, `lora`, `separate_lora`, `elementwise`, `quant/`, and what the vision tower needs.
+Threads: `pass_threads`, `cpu_threads`.
 """

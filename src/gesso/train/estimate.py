@@ -16,6 +16,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
+from gesso.nn.quant.base import GROUPS_TILE
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import encoder_rows, forward, two_pass
 from gesso.train.batch import Batch
@@ -161,9 +162,7 @@ def estimate(
         optimizer=_moments(model, optimizer, parts),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
-        workspace=logits
-        + DEQUANTIZED_BYTES * _largest_of_four_bits(model)
-        + routed_bytes(model, rows, work.expert_parallel),
+        workspace=logits + _read_back(model, work) + routed_bytes(model, rows, work.expert_parallel),
         accumulates=work.accumulates,
         vision=0
         if work.images is None
@@ -193,14 +192,18 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     return 4 * config.vocab_size * max(training, first)
 
 
-def _largest_of_four_bits(model: DiffusionGemma) -> int:
-    """Weights of the largest matrix that is read back at a time."""
-    sizes = [0]
+def _read_back(model: DiffusionGemma, work: Workload) -> int:
+    """Bytes of the packed weights that are read back at a time: of a matrix, and on CUDA of all experts of a layer that
+    one process holds."""
+    sizes, together = [0], work.device_type == "cuda" and work.expert_parallel == 1
     for module in model.modules():
         if isinstance(module, QuantizedLinear):
-            sizes.append(module.in_features * module.out_features)
+            sizes.append(DEQUANTIZED_BYTES * module.in_features * module.out_features)
         elif isinstance(module, QuantizedExperts):
-            sizes += [out * into for out, into in module.shapes]
+            for out, into in module.shapes:
+                every = module.num_experts * out * into if together else 0
+                read = min(every, GROUPS_TILE) if every else out * into
+                sizes.append(2 * every + DEQUANTIZED_BYTES * read)
     return max(sizes)
 
 

@@ -23,8 +23,8 @@ CPU_TILE = 1 << 19
 """Weights that are dequantized at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
 GPU_TILE = 1 << 24
 """The same on an accelerator, where few large kernels win: 32 MiB."""
-GROUPS_TILE = 1 << 26
-"""Weights of several matrices that are dequantized at a time: 128 MiB."""
+GROUPS_TILE = 1 << 25
+"""Weights of several matrices that are dequantized at a time: 64 MiB."""
 
 
 class Format(Protocol):
