@@ -146,7 +146,8 @@ SCRIPT = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.trained import _gate, _gate_back, _mix, _mix_back, _norm, _norm_back
+from gesso.kernels.trained import _norm, _norm_back
+from gesso.kernels.trained_experts import _gate, _gate_back, _mix, _mix_back
 
 architecture = int(sys.argv[1])
 numbers = {"rows": "i32", "eps": "fp32", "slots": "*i64"}

@@ -4,7 +4,7 @@ Triton comes with PyTorch's CUDA builds and is no dependency: its modules import
 `usable` first and imports them then.
 
 `vocabulary`, `packed` (weights), `attention` (between two places) and `appending`, `normed` (what stands between
-products), `routing`. Torch and Triton only. `host/` has those for CPUs.
+products), `routing`; `trained` and `trained_experts` in training. Torch and Triton only. `host/` has those for CPUs.
 """
 
 import functools

@@ -40,8 +40,8 @@ format of whole bytes."""
 LOADED = 1 << 13
 """Bytes of the rows that go with them, for each half of a byte. With three loads under way all fits the 99 KiB of the
 smaller GPUs."""
-STAGES = 3
-WARPS = 4
+STAGES, WARPS = 3, 4
+"""Loads that are under way at once, and warps of a program (`benchmarks/gpu/tiles.py` times others)."""
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
 NEIGHBOURS = ("nf4", "nvfp4")

@@ -17,3 +17,10 @@ def rounded(x, dtype: tl.constexpr):
     else:
         x = x.to(dtype).to(tl.float32)
     return x
+
+
+@triton.jit
+def store_rounded(place, x, mask):
+    """Stores fp32 x in the type of where it goes."""
+    kind = place.dtype.element_ty
+    tl.store(place, rounded(x, kind).to(kind), mask=mask)

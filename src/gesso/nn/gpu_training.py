@@ -1,7 +1,7 @@
 """Computes what stands between a training step's products by kernels on a GPU, one pass over memory each way.
 
 Results are in the type that the products read, which autocast says: nothing is converted in between. Each function is a
-step of autograd with a kernel both ways (`gesso.kernels.trained`).
+step of autograd with a kernel both ways (`gesso.kernels.trained`, `trained_experts`).
 
     N tokens   H heads   K features   M rows of experts   F features of a gate   D hidden   k rows of a token
 """
@@ -95,21 +95,21 @@ class _Gate(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gate: Tensor, up: Tensor | None) -> Tensor:
-        from gesso.kernels import trained
+        from gesso.kernels import trained_experts
 
         gate, up = gate.contiguous(), None if up is None else up.contiguous()
         ctx.save_for_backward(gate, up)
-        return trained.gate(*_gate_and_up(gate, up))
+        return trained_experts.gate(*_gate_and_up(gate, up))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         gate, up = ctx.saved_tensors
         if torch.is_grad_enabled():
             return tuple(differentiate_plainly(_plain_gate, (gate, up), grads))
-        from gesso.kernels import trained
+        from gesso.kernels import trained_experts
 
         to_gate, to_up = torch.empty_like(gate), None if up is None else torch.empty_like(up)
-        trained.gate_back(grads[0], *_gate_and_up(gate, up), *_gate_and_up(to_gate, to_up))
+        trained_experts.gate_back(grads[0], *_gate_and_up(gate, up), *_gate_and_up(to_gate, to_up))
         return to_gate, to_up
 
 
@@ -134,10 +134,10 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
 class _Mix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-        from gesso.kernels import trained
+        from gesso.kernels import trained_experts
 
         ctx.save_for_backward(x, slots, weights)
-        return trained.mix(x, slots, weights)
+        return trained_experts.mix(x, slots, weights)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -145,9 +145,9 @@ class _Mix(torch.autograd.Function):
         if torch.is_grad_enabled():
             to_x, to_weights = differentiate_plainly(partial(_plain_mix, slots=slots), (x, weights), grads)
             return to_x, None, to_weights
-        from gesso.kernels import trained
+        from gesso.kernels import trained_experts
 
-        to_x, to_weights = trained.mix_back(grads[0], x, slots, weights)
+        to_x, to_weights = trained_experts.mix_back(grads[0], x, slots, weights)
         return to_x, None, to_weights
 
 
