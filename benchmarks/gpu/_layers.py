@@ -22,13 +22,18 @@ from gpu._measuring import distance, milliseconds
 from gpu.qlora import config
 
 ATTENTION = (
-    ("canvas, sliding layer", (256, 16, 8, 256), 1279, 0),
-    ("canvas, full layer behind 4,096", (256, 16, 2, 512), 4352, 0),
-    ("token, full layer behind 4,096", (1, 16, 2, 512), 4097, 0),
-    ("prompt, sliding layer", (2048, 16, 8, 256), 3071, 1024),
-    ("prompt, full layer", (2048, 16, 2, 512), 4096, None),
+    (torch.bfloat16, "canvas, sliding layer", (256, 16, 8, 256), 1279, 0),
+    (torch.bfloat16, "canvas, full layer behind 4,096", (256, 16, 2, 512), 4352, 0),
+    (torch.bfloat16, "token, full layer behind 4,096", (1, 16, 2, 512), 4097, 0),
+    (torch.bfloat16, "prompt, sliding layer", (2048, 16, 8, 256), 3071, 1024),
+    (torch.bfloat16, "prompt, full layer", (2048, 16, 2, 512), 4096, None),
 )
-"""Name, (tokens, heads, key heads, head size), keys, and window: 0 for no mask, None for all that came before."""
+SMALL_ATTENTION = (
+    (torch.bfloat16, "canvas", (16, 4, 2, 32), 70, 0),
+    (torch.bfloat16, "prompt", (40, 4, 1, 64), 90, None),
+    (torch.float32, "prompt, window", (40, 4, 2, 16), 90, 12),
+)
+"""Type, name, (tokens, heads, key heads, head size), keys, and window: 0 for no mask, None for all that came before."""
 
 
 def attention(

@@ -36,7 +36,7 @@ from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
-from gpu._layers import ATTENTION, attention, between_products, captured_passes
+from gpu._layers import ATTENTION, SMALL_ATTENTION, attention, between_products, captured_passes
 from gpu._measuring import distance, milliseconds
 from gpu.qlora import config
 
@@ -181,31 +181,22 @@ def checks(device: torch.device, *, profile: bool) -> Iterator[tuple[str, Check]
     def one(name: str, check: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[str, Check]:
         return name, lambda: [check(device, *arguments)]
 
-    if device.type == "cuda":
-        yield one("vocabulary", vocabulary_pass, torch.bfloat16, (256, 262_144, 2816))
-        yield one("vocabulary in float32", vocabulary_pass, torch.float32, (256, 32_768, 2816))
-        yield one("experts", experts, (256, 2816, 704, 128))
-        for form in FORMS:
-            yield one(f"experts {form.kernel}", packed_experts, form, (256, 2816, 704, 128))
-        for form in FORMS:
-            yield one(f"linear {form.kernel}", packed_linear, form, (256, 2816, 4096))
-        for case in ATTENTION:
-            yield one(f"attention {case[0]}", attention, torch.bfloat16, *case)
-        yield one("between products", between_products, (256, 2816, 2112))
+    on_gpu = device.type == "cuda"
+    vocabulary = (256, 262_144, 2816) if on_gpu else (32, 1000, 112)
+    mixture = (256, 2816, 704, 128) if on_gpu else (32, 128, 64, 16)
+    yield one("vocabulary", vocabulary_pass, torch.bfloat16, vocabulary)
+    yield one("vocabulary in float32", vocabulary_pass, torch.float32, (256, 32_768, 2816) if on_gpu else vocabulary)
+    yield one("experts", experts, mixture)
+    for form in FORMS:
+        yield one(f"experts {form.kernel}", packed_experts, form, mixture)
+    for form in FORMS:
+        yield one(f"linear {form.kernel}", packed_linear, form, (256, 2816, 4096) if on_gpu else (32, 128, 100))
+    for dtype, *case in ATTENTION if on_gpu else SMALL_ATTENTION:
+        yield one(f"attention, {case[0]}", attention, dtype, *case)
+    yield one("between products", between_products, (256, 2816, 2112) if on_gpu else (32, 272, 100))
+    if on_gpu:
         yield "captured passes of 8 experts", partial(captured_passes, device, experts=8)
         yield "captured passes", partial(captured_passes, device, profile=profile)
-        return
-    yield one("vocabulary", vocabulary_pass, torch.bfloat16, (32, 1000, 112))
-    yield one("vocabulary in float32", vocabulary_pass, torch.float32, (32, 1000, 112))
-    yield one("experts", experts, (32, 64, 32, 16))
-    for form in FORMS:
-        yield one(f"experts {form.kernel}", packed_experts, form, (32, 128, 64, 16))
-    for form in FORMS:
-        yield one(f"linear {form.kernel}", packed_linear, form, (32, 128, 100))
-    yield one("between products", between_products, (32, 272, 100))
-    yield one("attention, canvas", attention, torch.bfloat16, "canvas", (16, 4, 2, 32), 70, 0)
-    yield one("attention, prompt", attention, torch.bfloat16, "prompt", (40, 4, 1, 64), 90, None)
-    yield one("attention, window", attention, torch.float32, "prompt, window", (40, 4, 2, 16), 90, 12)
 
 
 @torch.inference_mode()
