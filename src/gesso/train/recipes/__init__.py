@@ -23,6 +23,7 @@ from gesso.train.recipes.skills import (
     skills_14,
     skills_15,
     skills_16,
+    skills_17,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -64,6 +65,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-14": skills_14,
     "skills-15": skills_15,
     "skills-16": skills_16,
+    "skills-17": skills_17,
     "skills-gpu": skills_gpu,
 }
 

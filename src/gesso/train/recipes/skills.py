@@ -181,6 +181,11 @@ def skills_16() -> Recipe:
     return dataclasses.replace(recipe, name="skills-16", train=train, data=data)
 
 
+def skills_17() -> Recipe:
+    """Goes on from the bundled `skills` as `skills-13` does, most of it for the last skill below its goal."""
+    return _causal_run(17, skill_mixtures.SEVENTEENTH, steps=6000, learning_rate=1e-3)
+
+
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
     """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
     recipe = skills()
