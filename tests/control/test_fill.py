@@ -18,7 +18,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
 from gesso.generation import LARGEST_BIAS
 
-DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 200
+DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 100
 PIECES = (
     "", " ", "a", "{", "}", "\t", "\r\n", "\n", "  \n", " fig", "def f(x):", "é", "日本", "🙂", "e\u0301", "\u00a0",
     "\u200d", "\x00", "0", "word ", "\ufeff", "<0x41>", "\ufffd", "{{", "plum, ",

@@ -183,7 +183,7 @@ def skills_16() -> Recipe:
 
 def skills_17() -> Recipe:
     """Goes on from the bundled `skills` as `skills-13` does, most of it for the last skill below its goal."""
-    return _causal_run(17, skill_mixtures.SEVENTEENTH, steps=2150, learning_rate=1e-3)
+    return _causal_run(17, skill_mixtures.SEVENTEENTH, steps=2000, learning_rate=1e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
