@@ -94,6 +94,7 @@ def measure_peer(shape: ModelConfig, cells: list[Cell], settings: Settings, devi
     form = DiffusionGemmaConfig.from_dict(write_config(shape, "bfloat16"))
     with _parameters_on_meta(), device:
         model = DiffusionGemmaForBlockDiffusion._from_config(form, dtype=torch.bfloat16)
+    model.tie_weights()  # a parameter that is registered anew shares nothing
     _draw_parameters(model, device)
     defaults = GenerationConfig(pad_token_id=shape.pad_token_id, eos_token_ids=(shape.eos_token_id,))
     raw = write_generation_config(defaults, shape)

@@ -96,6 +96,8 @@ def test_mixtures(tokens: int, top_k: int, width: int, dtype: torch.dtype) -> No
         return (x.float()[slots] * weights[..., None]).sum(dim=1)
 
     compare(gpu_training.mix, plain, drawn(rows, width, dtype=dtype), slots, drawn(tokens, top_k, seed=2))
+    x, weights = drawn(width, rows, dtype=dtype).detach().T, drawn(top_k, tokens, seed=2).detach().T
+    compare(gpu_training.mix, plain, x.requires_grad_(True), slots, weights.requires_grad_(True))
 
 
 def test_gradients_of_gradients_are_those_of_plain_operations() -> None:
@@ -129,8 +131,8 @@ def test_a_training_step_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for kernel in (False, True):
+        monkeypatch.setattr(gpu_training, "trains_on_gpu", lambda *_, kernel=kernel: kernel)
         if kernel:
-            monkeypatch.setattr(gpu_training, "trains_on_gpu", lambda *_: True)
             monkeypatch.setattr(gpu_training, "norm", norm)
         loss = losses(model, batch)
         total = loss.denoiser + loss.encoder

@@ -52,12 +52,13 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
 def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the gradients of `mix`'s rows, zero for those that no token has, and of its weights."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
+    x_MD, weights_Nk = x_MD.contiguous(), weights_Nk.contiguous()  # their gradients lie as they do
     of_x, of_weights, sizes = torch.zeros_like(x_MD), torch.empty_like(weights_Nk), row_sizes(width)
     _mix_back[(triton.cdiv(rows, sizes["ROWS"]),)](
         grad_ND.contiguous(),
-        x_MD.contiguous(),
+        x_MD,
         slots_Nk.contiguous(),
-        weights_Nk.contiguous(),
+        weights_Nk,
         of_x,
         of_weights,
         rows,
