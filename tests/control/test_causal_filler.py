@@ -17,7 +17,6 @@ from gesso.control.job import MOST_REQUESTS
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError, TextError
 
-
 DOCUMENTS = 200 if os.environ.get("GESSO_THOROUGH") == "1" else 20
 
 
