@@ -182,8 +182,8 @@ def skills_16() -> Recipe:
 
 
 def skills_17() -> Recipe:
-    """Goes on from the bundled `skills` as `skills-13` does, most of it for the last skill below its goal. Run once; not
-    bundled."""
+    """Goes on from the bundled `skills` as `skills-13` does, most of it for the last skill below its goal. Run once;
+    not bundled."""
     return _causal_run(17, skill_mixtures.SEVENTEENTH, steps=2000, learning_rate=1e-3)
 
 
