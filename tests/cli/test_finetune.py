@@ -42,6 +42,11 @@ def test_an_adapter_is_trained_used_and_merged(gesso: Gesso, data: Path, tmp_pat
     again = gesso("generate", *request, "--model", tmp_path / "merged")
     ids = [json.loads(outcome.out)["token_ids"] for outcome in (with_adapter, again)]
     assert ids[0] == ids[1]
+    before = {path.name: path.read_bytes() for path in (run / "adapter").iterdir()}
+    refused = gesso("finetune", data, "--adapter", run / "adapter", "--out", run, "--steps", 1)
+    assert refused.code == 2
+    assert f"--out is {run}, whose adapter is read from: name another folder" in " ".join(refused.err.split())
+    assert {path.name: path.read_bytes() for path in (run / "adapter").iterdir()} == before
 
 
 @pytest.mark.parametrize(("options", "hinted"), [((), True), (("--vary-copies", 0.9), False)])

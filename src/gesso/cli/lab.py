@@ -77,6 +77,8 @@ def lab(
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
     if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise OptionError(f"--max-minutes must be above 0 and finite, got {max_minutes:g}", option="max_minutes")
+    if report is not None and report.resolve() in [file.resolve() for file in (store, grid) if file is not None]:
+        raise OptionError(f"--report is {report}, which is read from: name another file", option="report")
     wanted = _grid(grid, model, task, setting)
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid

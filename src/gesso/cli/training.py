@@ -45,7 +45,7 @@ class ProgressCallback(TrainingCallback):
             TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(),
         )
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Console(stderr=True, highlight=False, emoji=False)
         self.progress = stack.enter_context(Progress(*columns, console=self.console))
         self.task: Any = None
 
@@ -160,7 +160,15 @@ def run_command(recipe: Recipe, folder: Path, *, finish: Callable[[Outcome], Non
     Args:
         finish: writes the result of a run that has ended, for whatever reason.
         options: of `run_training`.
+
+    Raises:
+        OptionError: what is trained on from would be written over.
     """
+    from gesso.errors import OptionError
+
+    result = result_folder(recipe, folder).resolve()
+    if result in [start.resolve() for start in (recipe.start, recipe.adapter_start) if start is not None]:
+        raise OptionError(f"--out is {folder}, whose {result.name} is read from: name another folder", option="out")
     outcome = run_training(recipe, folder, **options)
     if not is_main_process():
         return 0
@@ -168,9 +176,14 @@ def run_command(recipe: Recipe, folder: Path, *, finish: Callable[[Outcome], Non
     return INTERRUPTED if outcome.reason == "interrupted" else 0
 
 
+def result_folder(recipe: Recipe, out: Path) -> Path:
+    """Returns the folder of a run in which its model or its adapter ends."""
+    return out / ("model" if recipe.adapter is None else "adapter")
+
+
 def print_result(recipe: Recipe, out: Path, outcome: Outcome) -> None:
     """Writes the best weights of a run, or its last ones, to `out`/model, or its adapter to `out`/adapter; prints
     where."""
-    result = out / ("model" if recipe.adapter is None else "adapter")
+    result = result_folder(recipe, out)
     export(outcome.best or outcome.last, result)
     print(result)
