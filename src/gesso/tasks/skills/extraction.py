@@ -22,7 +22,7 @@ _LISTED = read_phrasings("extraction", "listed")
 _THINGS = read_phrasings("extraction", "things")
 _DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "things": _THINGS, "listed": _LISTED}
 _TRAINED_WEIGHTS = (1, 1, 1, 1, 3, 2)
-"""Weights of the kinds of sentences in training: things of all kinds are learned last."""
+"""Weights of the kinds of sentences in training: things of all kinds and pairs are learned last."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _JOBS = ("doctor", "teacher", "nurse", "baker", "pilot", "farmer", "lawyer", "singer", "painter", "cook")
 _PEOPLE = words_of("""

@@ -159,4 +159,4 @@ SEVENTEENTH = Mixture(
         "functions": 0.04, "conversion": 0.04, "calls": 0.05, "units": 0.05, "dates": 0.06, "extraction": 3.0,
     },
 )  # fmt: skip
-"""Two thirds for the last skill that is below its goal, and a little of all the others so that they stay."""
+"""Three fifths for the last skill that is below its goal, and a little of all the others so that they stay."""
