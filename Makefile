@@ -26,8 +26,10 @@ BIN := .venv/bin
 BASE := .venv/.installed
 DEV := .venv/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Images of Python often set it. With it every process would compile all of gesso anew, and tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test numbers studio-test clients ray-test lint bench docs clean
+.PHONY: run test numbers studio-test clients ray-test lint style types contracts bench docs clean
 
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
@@ -78,10 +80,16 @@ ray-test:
 	GESSO_RAY=1 build/ray/bin/python -m pytest -n 0 -W default::DeprecationWarning -o faulthandler_timeout=3600 \
 		tests/cluster $(ARGS)
 
-lint: $(DEV)
+lint: style types contracts
+
+style: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(DEV)
 	$(BIN)/mypy
+
+contracts: $(DEV)
 	$(BIN)/lint-imports
 
 bench: $(DEV)
