@@ -20,27 +20,21 @@ from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import NF4
-from gesso.nn.quant.nvfp4 import NVFP4
 
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
-
-from llvmlite import ir
 
 from gesso.kernels import host
 from gesso.kernels.host import library, packed
 from gesso.kernels.host.activations import BLOCK
 from gesso.kernels.host.dots import SHIFTED, Dot
-from gesso.kernels.host.layouts import NF4_TABLE, NF4_TOP
-from gesso.kernels.host.llvm_ir import Writer
 from gesso.kernels.host.threads import share_out
+from kernels.packed_forms import ROWS, bound, forms, levels, random
 
 pytestmark = pytest.mark.numbers
 
-FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128), NF4(), NVFP4(), FP8()]
-forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: str(getattr(form, "group_size", "")) + form.kernel)
 KINDS: list[Dot] = ["vnni512", "vnni256", "avx2", "plain"]
-ROWS, WIDTH = 21, 256
+WIDTH = 256
 
 
 def kinds() -> list[Dot]:
@@ -48,32 +42,11 @@ def kinds() -> list[Dot]:
     return KINDS[KINDS.index(library.best_dot()) :]
 
 
-def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def test_rows_of_another_width_are_refused() -> None:
     parts = Int4().quantize(random(32, 128))
     for width in (64, 192):
         with pytest.raises(ValueError, match=f"rows have {width} features, the int4 matrices 128"):
             packed.matmul(random(2, width), "int4", parts)
-
-
-def levels(form: Format, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The matrix that a kernel multiplies by: NF4's levels are rounded to 127ths, the others are exact."""
-    if not isinstance(form, NF4):
-        return dequantize(parts, form, torch.float32)
-    codes, scales = parts
-    halves = torch.stack((codes >> 4, codes & 15), dim=-1).flatten(-2).int()
-    table = torch.tensor(NF4_TABLE) / NF4_TOP
-    return (table[halves].unflatten(-1, (scales.shape[-1], -1)) * scales.float()[..., None]).flatten(-2)
-
-
-def bound(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Half a step of each block of activations times the magnitudes of its weights, and fp32's roundings."""
-    steps = x.unflatten(1, (-1, BLOCK)).abs().amax(dim=2) / 127
-    blocks = weight.abs().unflatten(1, (-1, BLOCK)).sum(dim=2)
-    return 0.5 * steps.double() @ blocks.double().T * 1.001 + 1e-5 * x.abs().double() @ weight.abs().double().T
 
 
 @forms
@@ -134,53 +107,6 @@ def test_ways_to_multiply_bytes_give_the_same_bits_if_they_add_up_in_the_same_la
     assert all(torch.equal(results["plain"], result) for kind, result in results.items() if kind != "vnni512")
     if "vnni512" in results:
         assert torch.allclose(results["vnni512"], results["plain"], rtol=1e-5, atol=1e-4)
-
-
-def by_definition(build: Writer, start: Any, *bytes_: Any) -> Any:
-    """What `vpdpbusd` computes, in LLVM's own words: start [n] and the products of four bytes each of 4n. A function of
-    its own, so that compiling takes no longer."""
-    lanes, narrow = start.type.count, bytes_[0].type
-    name = f"defined_{lanes}"
-    if name not in build.module.globals:
-        inner = Writer(build.module, name, start.type, [start.type, narrow, narrow])
-        inner.made.linkage = "internal"
-        inner.made.attributes.add("noinline")
-        total, unsigned, signed = inner.made.args
-        wide = ir.VectorType(ir.IntType(32), 4 * lanes)
-        products = inner.mul(inner.zext(unsigned, wide), inner.sext(signed, wide))
-        for first in range(4):
-            total = inner.add(total, inner.pick(products, products, range(first, 4 * lanes, 4)))
-        inner.ret(total)
-    return build.call(build.module.globals[name], [start, *bytes_])
-
-
-@forms
-@pytest.mark.parametrize("kind", ["vnni512", "vnni256"])
-@pytest.mark.parametrize("blocks", [2, 12])
-def test_instructions_that_this_processor_may_lack_are_used_as_they_are_defined(
-    form: Format, kind: Dot, blocks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = Writer.own
-
-    def defined(build: Writer, name: str, result: Any, *arguments: Any) -> Any:
-        if "vpdpbusd" in name:
-            return by_definition(build, *arguments)
-        return own(build, name, result, *arguments)
-
-    parts, x = form.quantize(random(37, 64 * blocks)), random(ROWS, 64 * blocks, seed=1)
-    library.kernels.cache_clear()
-    monkeypatch.setattr(Writer, "own", defined)
-    try:
-        found = packed.matmul(x, form.kernel, parts, dot=kind)
-        rows = [packed.matmul(x[i : i + 1], form.kernel, parts, dot=kind) for i in range(ROWS)]
-    finally:
-        monkeypatch.undo()
-        library.kernels.cache_clear()
-    weight = levels(form, parts)
-    assert ((found.double() - x.double() @ weight.double().T).abs() <= bound(x, weight)).all()
-    assert torch.equal(torch.cat(rows), found)
-    if kind == "vnni256":
-        assert torch.equal(found, packed.matmul(x, form.kernel, parts, dot="plain"))
 
 
 @forms
