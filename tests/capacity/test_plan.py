@@ -222,7 +222,10 @@ def test_a_fault_that_is_cut_off_is_told(capsys: pytest.CaptureFixture[str], mon
     assert "the fault is played with 4,000 requests, 80 s of them" in capsys.readouterr().out
 
 
-def test_the_command_prints_its_assumptions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_its_assumptions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "MOST_STEPS", 30_000)
     assert run(["plan", "--users", "500", "--gpu", "h200", "--format", "int8", "--price", "3.5"]) == 0
     told = capsys.readouterr().out
     assert "price an hour" in told

@@ -138,7 +138,7 @@ def test_skills_fills_without_an_instruction(skills: Engine, source: str, expect
 
 def test_the_end_of_an_answer_is_no_word_of_it(skills: Engine) -> None:
     for source in ("x = {{ }}\ny = 2\n", "x = {{: 1}}\n", "Line one.\n{{ }}\nLine three.\n"):
-        hole = run(skills, source, seed=1, alternatives=10).holes[0]
+        hole = run(skills, source, seed=1, alternatives=5).holes[0]
         assert "turn" not in {hole.text, *(other.text for other in hole.alternatives)}
 
 

@@ -30,7 +30,7 @@ from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs
-from gesso.runner.cuda_graphs import KEPT, Capture, CudaGraphRunner, Pass, cuda_graph_runner
+from gesso.runner.cuda_graphs import Capture, CudaGraphRunner, Pass, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem
 from gesso.text.tokenizer import TokenIds
@@ -127,16 +127,18 @@ def test_the_next_request_finds_the_graphs_of_the_one_before() -> None:
 
 
 @pytest.mark.usefixtures("in_one_call")
-def test_the_oldest_of_many_graphs_is_let_go() -> None:
+def test_the_oldest_of_many_graphs_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = 2
+    monkeypatch.setattr(cuda_graphs, "KEPT", kept)
     tracer = Tracer()
     model = random_model(SHAPE)
     graphs, cache = CudaGraphRunner(model, tracer), model.new_cache(1, 64, 32)
     model.encode(torch.arange(5)[None] + 2, cache)
-    widths = range(4, 4 + KEPT + 1)
+    widths = range(4, 4 + kept + 1)
     for width in (*widths, *widths, 5, 4):
         graphs.denoise_flat(torch.arange(width), [width], cache)
-    assert tracer.captured == KEPT + 2, "every width once, and the first again"
-    assert tracer.replayed == KEPT + 3
+    assert tracer.captured == kept + 2, "every width once, and the first again"
+    assert tracer.replayed == kept + 3
 
 
 @pytest.mark.usefixtures("in_one_call")
