@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import store_rounded
 
 HELD = 4096
@@ -24,6 +25,7 @@ Turn = tuple[Tensor, Tensor]
 """cos and sin of every token, [N, 1, K]."""
 
 
+@on_its_device
 def norm(
     x: Tensor, weight_K: Tensor | None, eps: float, dtype: torch.dtype, turn: Turn | None = None, heads: int = 1
 ) -> tuple[Tensor, Tensor]:
@@ -48,6 +50,7 @@ def norm(
     return out, inverse_R
 
 
+@on_its_device
 def norm_back(
     grad: Tensor,
     x: Tensor,

@@ -10,10 +10,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import store_rounded
 from gesso.kernels.trained import HELD, row_sizes
 
 
+@on_its_device
 def gate(gate_MF: Tensor, up_MF: Tensor) -> Tensor:
     """Computes gelu(gate) * up, [M, F], by GELU's tanh approximation; rows may be parts of longer ones."""
     out = gate_MF.new_empty(gate_MF.shape)
@@ -23,6 +25,7 @@ def gate(gate_MF: Tensor, up_MF: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def gate_back(grad_MF: Tensor, gate_MF: Tensor, up_MF: Tensor, of_gate_MF: Tensor, of_up_MF: Tensor) -> None:
     """Writes the gradients of `gate`'s inputs, whose rows may be parts of longer ones."""
     _gate_back[_gate_grid(gate_MF)](
@@ -40,6 +43,7 @@ def gate_back(grad_MF: Tensor, gate_MF: Tensor, up_MF: Tensor, of_gate_MF: Tenso
     )
 
 
+@on_its_device
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     """Sums for each of N the k rows at its slots times their weights, [N, D]."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
@@ -49,6 +53,7 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the gradients of `mix`'s rows, zero for those that no token has, and of its weights."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
