@@ -1,7 +1,9 @@
 """A training step's norms, turns, gates and mixtures on a GPU, by Triton's kernels and by PyTorch's operations."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,8 @@ from gesso.train.two_pass import losses
 from kernels.compiling import compiled
 
 pytest.importorskip("triton")
+
+from gesso.kernels import trained
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 EPS = 1e-6
@@ -71,6 +75,25 @@ def test_turned_heads(tokens: int, heads: int, width: int, dtype: torch.dtype) -
 
     x, weight = drawn(tokens, heads, width, dtype=dtype), drawn(width, seed=1)
     compare(lambda x, weight: gpu_training.norm(x, weight, EPS, dtype, (cos, sin)), plain, x, weight)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_frozen_weights_get_no_gradient(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, angles = drawn(9, 3, 32), drawn(32, seed=1).detach(), drawn(9, 1, 32).detach()
+    turn = (angles.cos(), angles.sin()) if turned else None
+    kept, made = trained.norm_back, []
+
+    def norm_back(*given: Any, **settings: Any) -> tuple[Tensor, Tensor | None]:
+        made.append(kept(*given, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(trained, "norm_back", norm_back)
+    plain = partial(gpu_training._plain_norm, cos=None, sin=None, eps=EPS)
+    if turn is not None:
+        plain = partial(gpu_training._plain_norm, cos=turn[0], sin=turn[1], eps=EPS)
+    compare(lambda x, weight: gpu_training.norm(x, weight, EPS, torch.float32, turn), plain, x, weight)
+    ((_, to_weight),) = made
+    assert to_weight is None
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 16), (37, 100), (5, 2048)])
@@ -157,8 +180,9 @@ fp32 = ("cos", "sin", "inverses", "inverse", "sums", "weight", "weights", "of_we
 for kernel, sizes in (
     (_norm, dict(HEADS=6, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
     (_norm, dict(HEADS=1, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
-    (_norm_back, dict(HEADS=6, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
-    (_norm_back, dict(HEADS=1, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
+    (_norm_back, dict(HEADS=6, SUMMED=True, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
+    (_norm_back, dict(HEADS=1, SUMMED=True, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
+    (_norm_back, dict(HEADS=1, SUMMED=False, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
     (_gate, dict(WIDTH=128, BLOCK=128, ROWS=16)),
     (_gate_back, dict(WIDTH=128, BLOCK=128, ROWS=16)),
     (_mix, dict(EACH=4, WIDTH=192, PADDED=256, ROWS=16)),

@@ -66,7 +66,8 @@ class _Norm(torch.autograd.Function):
         from gesso.kernels import trained
 
         turn, heads = (None, 1) if cos is None else ((cos, sin), x.shape[1])
-        return *trained.norm_back(grads[0], x, weight, inverse, turn, heads), None, None, None, None
+        found = trained.norm_back(grads[0], x, weight, inverse, turn, heads, of_weights=ctx.needs_input_grad[1])
+        return *found, None, None, None, None
 
 
 def _plain_norm(x: Tensor, weight: Tensor | None, *, cos: Tensor | None, sin: Tensor | None, eps: float) -> Tensor:
