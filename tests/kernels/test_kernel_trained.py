@@ -108,6 +108,41 @@ def test_gates(rows: int, width: int, dtype: torch.dtype) -> None:
     compare(gpu_training.gated_gelu_of_halves, lambda x: plain(*x.chunk(2, dim=-1)), both)
 
 
+@pytest.mark.parametrize("kinds", [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_gates_of_unlike_types(kinds: tuple[torch.dtype, torch.dtype]) -> None:
+    gate, up = drawn(5, 24, dtype=kinds[0]).detach(), drawn(5, 24, dtype=kinds[1], seed=1).detach()
+    gate, up = gate.requires_grad_(True), up.requires_grad_(True)
+    assert gpu_training.gated_gelu(gate, up).dtype == gpu_training._plain_gate(gate, up).dtype == torch.float32
+    compare(gpu_training.gated_gelu, gpu_training._plain_gate, gate, up)
+
+
+def parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views of one tensor, rows of which are parts of longer ones."""
+    first, second = x.chunk(2, dim=-1)
+    return first, second
+
+
+def columns(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views of one tensor whose numbers do not lie side by side."""
+    first, second = x.view(-1, 2, len(x)).transpose(0, 2).unbind(1)
+    return first, second
+
+
+@pytest.mark.parametrize("views", [parts, columns])
+def test_gates_of_views_of_one_tensor(views: Callable[[Tensor], tuple[Tensor, Tensor]]) -> None:
+    x = drawn(6, 40)
+    compare(lambda x: gpu_training.gated_gelu(*views(x)), lambda x: gpu_training._plain_gate(*views(x)), x)
+
+    def penalty(gate: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        (first,) = torch.autograd.grad(gate(*views(x)).square().sum(), [x], create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), [x])
+        return second
+
+    torch.testing.assert_close(
+        penalty(gpu_training.gated_gelu), penalty(gpu_training._plain_gate), rtol=1e-4, atol=1e-4
+    )
+
+
 @pytest.mark.parametrize(("tokens", "top_k", "width"), [(1, 1, 16), (50, 3, 40), (9, 2, 200)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_mixtures(tokens: int, top_k: int, width: int, dtype: torch.dtype) -> None:
