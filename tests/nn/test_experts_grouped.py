@@ -18,7 +18,7 @@ from gesso.nn.lora import LoraExperts
 from gesso.nn.quant import base as quant_base
 from gesso.nn.quant.base import Format, dequantize, dequantize_all
 from gesso.nn.quant.fp8 import FP8
-from gesso.nn.quant.integer import Int4
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, quantized_tensors
 from gesso.nn.quant.nf4 import NF4
 
@@ -122,7 +122,7 @@ def test_frozen_experts_and_their_deltas_train_in_groups(
 
     expected = run()
     for module in ("gesso.nn.experts", "gesso.nn.lora", "gesso.nn.quant.layers"):
-        monkeypatch.setattr(f"{module}.groups_in_training", lambda *_: True)
+        monkeypatch.setattr(f"{module}.groups_in_training", lambda *_, **__: True)
     monkeypatch.setattr(experts_module, "mix_experts", None)
     for own, right in zip(run(), expected, strict=True):
         assert own.dtype == right.dtype
@@ -155,6 +155,29 @@ def test_when_training_groups(
     assert not products.groups_in_training(placed(64, kind="cpu"), *matrices)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: None)
     assert not products.groups_in_training(x, *matrices)
+    products._device_groups.cache_clear()
+
+
+@pytest.mark.parametrize(("hidden", "width", "used"), [(64, 32, True), (60, 32, False), (64, 28, False)])
+def test_packed_experts_train_in_groups_where_their_rows_are_aligned(
+    hidden: int, width: int, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of plain ones: the products of the backward pass read them whole."""
+    answers: list[bool] = []
+
+    def asked(x_ND: Tensor, **settings: Any) -> bool:
+        answers.append(products.groups_in_training(placed(x_ND.shape[1]), **settings))
+        return False
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(products, "autocast_dtype", lambda kind: torch.bfloat16)
+    monkeypatch.setattr("gesso.nn.quant.layers.groups_in_training", asked)
+    products._device_groups.cache_clear()
+    experts = QuantizedExperts(hidden, width, 4, Int8())
+    for part in experts.buffers():
+        part.fill_(1)
+    experts(torch.randn(5, hidden), *routed(5, 2, 4, 0))
+    assert answers == [used]
     products._device_groups.cache_clear()
 
 

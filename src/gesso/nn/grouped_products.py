@@ -7,7 +7,7 @@ rows that the kernel of its weights' gradient takes, see `padded_layout`.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -38,19 +38,24 @@ def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
     )
 
 
-def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether one grouped matmul serves a pass of training: under autocast to bfloat16, on a GPU that has it."""
+def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor, columns: Iterable[int] = ()) -> bool:
+    """Says whether one grouped matmul serves a pass of training: under autocast to bfloat16, on a GPU that has it.
+
+    Args:
+        columns: of matrices that are packed, and whole only while they are multiplied.
+    """
     return (
         x_ND.device.type == "cuda"
         and autocast_dtype("cuda") == torch.bfloat16
         and all(type(matrix) in (Tensor, torch.nn.Parameter) for matrix in matrices_EFD)
-        and _aligned(matrices_EFD, torch.bfloat16)
+        and _aligned(matrices_EFD, torch.bfloat16, columns)
         and _device_groups(x_ND.device)
     )
 
 
-def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
-    return all(matrix.shape[-1] * dtype.itemsize % ALIGNMENT == 0 for matrix in matrices_EFD)
+def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype, columns: Iterable[int] = ()) -> bool:
+    widths = (*(matrix.shape[-1] for matrix in matrices_EFD), *columns)
+    return all(width * dtype.itemsize % ALIGNMENT == 0 for width in widths)
 
 
 @functools.cache
