@@ -96,7 +96,9 @@ def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor,
 def padded_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
     """Lays tokens side by side by expert, in groups of multiples of `GROUP_ROWS`, without waiting for the device.
 
-    There are as many rows as any choice may need. Those that no token has, all in a group, are token 0 once more.
+    There are as many rows as any choice may need. Those that no token has, all in a group, are token 0 once more. No
+    group is without rows: what the kernel makes of its gradient differs by GPU (pytorch/pytorch#172439), while rows
+    whose own gradients are zero make it zero.
 
     Returns:
         The token of every row [M], the row of every (token, choice) [N * k], and where each expert's rows end [E].
@@ -104,16 +106,21 @@ def padded_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor,
     tokens, top_k = experts_Nk.shape
     order, chosen, ends_E = _sort(experts_Nk, num_experts)
     counts_E = ends_E.diff(prepend=ends_E.new_zeros(1))
-    padded_E = (counts_E + GROUP_ROWS - 1) // GROUP_ROWS * GROUP_ROWS
+    padded_E = ((counts_E + GROUP_ROWS - 1) // GROUP_ROWS).clamp(min=1) * GROUP_ROWS
     padded_ends_E = padded_E.cumsum(0)
     places = torch.arange(len(order), device=order.device)
     slots = torch.empty_like(order)
     slots[order] = places + (padded_ends_E - padded_E - (ends_E - counts_E))[chosen.long()]
-    rows = -(-(tokens * top_k + num_experts * (GROUP_ROWS - 1)) // GROUP_ROWS) * GROUP_ROWS
+    rows = padded_rows(tokens * top_k, num_experts)
     source_M = torch.zeros(rows, dtype=order.dtype, device=order.device)
     source_M[slots] = places // top_k
     padded_ends_E[-1:].fill_(rows)  # an assignment would wait for the device
     return source_M, slots, padded_ends_E.to(torch.int32)
+
+
+def padded_rows(choices: int, num_experts: int) -> int:
+    """Returns the rows of `padded_layout` for so many choices of experts by tokens."""
+    return (-(-choices // GROUP_ROWS) + num_experts) * GROUP_ROWS
 
 
 def _sort(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
