@@ -7,7 +7,9 @@ rows that the kernel of its weights' gradient takes, see `padded_layout`.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -34,7 +36,7 @@ def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled(x_ND.device.type)
         and _aligned(matrices_EFD, x_ND.dtype)
-        and _device_groups(x_ND.device)
+        and device_groups(x_ND.device)
     )
 
 
@@ -44,13 +46,28 @@ def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor, columns: Iterable[in
     Args:
         columns: of matrices that are packed, and whole only while they are multiplied.
     """
+    if x_ND.device.type == "meta":
+        return _COUNTED.get() and _aligned(matrices_EFD, torch.bfloat16, columns)
     return (
         x_ND.device.type == "cuda"
         and autocast_dtype("cuda") == torch.bfloat16
         and all(type(matrix) in (Tensor, torch.nn.Parameter) for matrix in matrices_EFD)
         and _aligned(matrices_EFD, torch.bfloat16, columns)
-        and _device_groups(x_ND.device)
+        and device_groups(x_ND.device)
     )
+
+
+_COUNTED = ContextVar("counted", default=False)
+
+
+@contextmanager
+def counted_in_groups() -> Iterator[None]:
+    """Has passes of training without numbers, which are made to count memory, go the way of a GPU that groups."""
+    before = _COUNTED.set(True)
+    try:
+        yield
+    finally:
+        _COUNTED.reset(before)
 
 
 def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype, columns: Iterable[int] = ()) -> bool:
@@ -59,7 +76,8 @@ def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype, columns: Iter
 
 
 @functools.cache
-def _device_groups(device: torch.device) -> bool:
+def device_groups(device: torch.device) -> bool:
+    """Says whether a device has a kernel that multiplies groups."""
     if _GROUPED_MM is None:
         return False
     if device.type == "cuda":
