@@ -38,6 +38,7 @@ from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
 from gpu._layers import ATTENTION, SMALL_ATTENTION, attention, between_products, captured_passes
 from gpu._measuring import distance, milliseconds
+from gpu._training import training_checks
 from gpu.qlora import config
 
 FORMS: tuple[Format, ...] = (Int8(), FP8(), Int4(), NF4(), NVFP4())
@@ -172,6 +173,16 @@ def beside_the_floor(told: dict[str, Any], rates: Rates) -> dict[str, Any]:
     return told | {"floor_ms": floor, "times_floor": times, "goal": GOAL, "met": times <= GOAL}
 
 
+def with_gradients(check: Callable[[torch.device], dict[str, Any]]) -> Callable[[torch.device], dict[str, Any]]:
+    """A check of training, beside those of inference."""
+
+    def checked(device: torch.device) -> dict[str, Any]:
+        with torch.inference_mode(False), torch.enable_grad():
+            return check(device)
+
+    return checked
+
+
 Check = Callable[[], list[dict[str, Any]]]
 
 
@@ -193,6 +204,8 @@ def checks(device: torch.device, *, profile: bool) -> Iterator[tuple[str, Check]
         yield one(f"linear {form.kernel}", packed_linear, form, (256, 2816, 4096) if on_gpu else (32, 128, 100))
     for dtype, *case in ATTENTION if on_gpu else SMALL_ATTENTION:
         yield one(f"attention, {case[0]}", attention, dtype, *case)
+    for name, training in training_checks(on_gpu):
+        yield one(name, with_gradients(training))
     yield one("between products", between_products, (256, 2816, 2112) if on_gpu else (32, 272, 100))
     if on_gpu:
         yield "captured passes of 8 experts", partial(captured_passes, device, experts=8)

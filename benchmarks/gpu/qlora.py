@@ -22,6 +22,7 @@ from gesso.config import LayerConfig, LoraConfig, ModelConfig, RopeConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import QLORA, replace_layers
+from gesso.nn.grouped_products import device_groups
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
@@ -74,7 +75,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(arguments.device)
     shape, adapter = config(arguments.layers, small=arguments.small), LoraConfig()
     answer = min(256, arguments.tokens // 2)
-    work = Workload(1, arguments.tokens, answer, 256, gradient_checkpointing=True, device_type=device.type)
+    grouped = device.type == "cuda" and device_groups(device)
+    settings = {"gradient_checkpointing": True, "device_type": device.type, "grouped": grouped}
+    work = Workload(1, arguments.tokens, answer, 256, **settings)
     expected = estimate(shape, work, dtype=torch.bfloat16, adapter=adapter, quantize=QLORA)
     model = random_model(shape, device)
     attach(model, adapter)

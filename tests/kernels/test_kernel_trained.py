@@ -1,7 +1,9 @@
 """A training step's norms, turns, gates and mixtures on a GPU, by Triton's kernels and by PyTorch's operations."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,8 @@ from gesso.train.two_pass import losses
 from kernels.compiling import compiled
 
 pytest.importorskip("triton")
+
+from gesso.kernels import trained
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 EPS = 1e-6
@@ -73,6 +77,25 @@ def test_turned_heads(tokens: int, heads: int, width: int, dtype: torch.dtype) -
     compare(lambda x, weight: gpu_training.norm(x, weight, EPS, dtype, (cos, sin)), plain, x, weight)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_frozen_weights_get_no_gradient(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, angles = drawn(9, 3, 32), drawn(32, seed=1).detach(), drawn(9, 1, 32).detach()
+    turn = (angles.cos(), angles.sin()) if turned else None
+    kept, made = trained.norm_back, []
+
+    def norm_back(*given: Any, **settings: Any) -> tuple[Tensor, Tensor | None]:
+        made.append(kept(*given, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(trained, "norm_back", norm_back)
+    plain = partial(gpu_training._plain_norm, cos=None, sin=None, eps=EPS)
+    if turn is not None:
+        plain = partial(gpu_training._plain_norm, cos=turn[0], sin=turn[1], eps=EPS)
+    compare(lambda x, weight: gpu_training.norm(x, weight, EPS, torch.float32, turn), plain, x, weight)
+    ((_, to_weight),) = made
+    assert to_weight is None
+
+
 @pytest.mark.parametrize(("rows", "width"), [(1, 16), (37, 100), (5, 2048)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gates(rows: int, width: int, dtype: torch.dtype) -> None:
@@ -83,6 +106,41 @@ def test_gates(rows: int, width: int, dtype: torch.dtype) -> None:
     compare(gpu_training.gated_gelu, plain, *(x.detach().to(dtype).requires_grad_(True) for x in (gate, up)))
     both = torch.cat((gate, up), dim=-1).detach().to(dtype).requires_grad_(True)
     compare(gpu_training.gated_gelu_of_halves, lambda x: plain(*x.chunk(2, dim=-1)), both)
+
+
+@pytest.mark.parametrize("kinds", [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_gates_of_unlike_types(kinds: tuple[torch.dtype, torch.dtype]) -> None:
+    gate, up = drawn(5, 24, dtype=kinds[0]).detach(), drawn(5, 24, dtype=kinds[1], seed=1).detach()
+    gate, up = gate.requires_grad_(True), up.requires_grad_(True)
+    assert gpu_training.gated_gelu(gate, up).dtype == gpu_training._plain_gate(gate, up).dtype == torch.float32
+    compare(gpu_training.gated_gelu, gpu_training._plain_gate, gate, up)
+
+
+def parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views of one tensor, rows of which are parts of longer ones."""
+    first, second = x.chunk(2, dim=-1)
+    return first, second
+
+
+def columns(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views of one tensor whose numbers do not lie side by side."""
+    first, second = x.view(-1, 2, len(x)).transpose(0, 2).unbind(1)
+    return first, second
+
+
+@pytest.mark.parametrize("views", [parts, columns])
+def test_gates_of_views_of_one_tensor(views: Callable[[Tensor], tuple[Tensor, Tensor]]) -> None:
+    x = drawn(6, 40)
+    compare(lambda x: gpu_training.gated_gelu(*views(x)), lambda x: gpu_training._plain_gate(*views(x)), x)
+
+    def penalty(gate: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        (first,) = torch.autograd.grad(gate(*views(x)).square().sum(), [x], create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), [x])
+        return second
+
+    torch.testing.assert_close(
+        penalty(gpu_training.gated_gelu), penalty(gpu_training._plain_gate), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("tokens", "top_k", "width"), [(1, 1, 16), (50, 3, 40), (9, 2, 200)])
@@ -157,8 +215,9 @@ fp32 = ("cos", "sin", "inverses", "inverse", "sums", "weight", "weights", "of_we
 for kernel, sizes in (
     (_norm, dict(HEADS=6, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
     (_norm, dict(HEADS=1, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
-    (_norm_back, dict(HEADS=6, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
-    (_norm_back, dict(HEADS=1, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
+    (_norm_back, dict(HEADS=6, SUMMED=True, WEIGHTED=True, TURNED=True, WIDTH=32, PADDED=32, ROWS=128)),
+    (_norm_back, dict(HEADS=1, SUMMED=True, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
+    (_norm_back, dict(HEADS=1, SUMMED=False, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
     (_gate, dict(WIDTH=128, BLOCK=128, ROWS=16)),
     (_gate_back, dict(WIDTH=128, BLOCK=128, ROWS=16)),
     (_mix, dict(EACH=4, WIDTH=192, PADDED=256, ROWS=16)),

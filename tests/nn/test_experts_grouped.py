@@ -18,7 +18,7 @@ from gesso.nn.lora import LoraExperts
 from gesso.nn.quant import base as quant_base
 from gesso.nn.quant.base import Format, dequantize, dequantize_all
 from gesso.nn.quant.fp8 import FP8
-from gesso.nn.quant.integer import Int4
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, quantized_tensors
 from gesso.nn.quant.nf4 import NF4
 
@@ -74,6 +74,7 @@ def test_padded_groups_hold_every_choice_once(tokens: int, count: int, data: st.
     assert len(slots.unique()) == tokens * top_k
     assert source[slots].tolist() == [token for token in range(tokens) for _ in range(top_k)]
     begins = torch.cat((ends.new_zeros(1), ends[:-1]))
+    assert (begins < ends).all(), "there are kernels that leave the gradients of empty groups as they were"
     own = numbers.flatten()
     assert ((slots >= begins[own]) & (slots < ends[own])).all(), "each lies in its expert's group"
 
@@ -122,7 +123,7 @@ def test_frozen_experts_and_their_deltas_train_in_groups(
 
     expected = run()
     for module in ("gesso.nn.experts", "gesso.nn.lora", "gesso.nn.quant.layers"):
-        monkeypatch.setattr(f"{module}.groups_in_training", lambda *_: True)
+        monkeypatch.setattr(f"{module}.groups_in_training", lambda *_, **__: True)
     monkeypatch.setattr(experts_module, "mix_experts", None)
     for own, right in zip(run(), expected, strict=True):
         assert own.dtype == right.dtype
@@ -148,14 +149,37 @@ def test_when_training_groups(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: precision)
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
     x, matrices = placed(64, torch.float32), (torch.empty(2, 16, 64), torch.empty(2, 64, 8))
     assert products.groups_in_training(x, *matrices) == used
     assert not products.groups_in_training(x, torch.empty(2, 16, 60), torch.empty(2, 64, 8)), "rows of 120 bytes"
     assert not products.groups_in_training(placed(64, kind="cpu"), *matrices)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: None)
     assert not products.groups_in_training(x, *matrices)
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
+
+
+@pytest.mark.parametrize(("hidden", "width", "used"), [(64, 32, True), (60, 32, False), (64, 28, False)])
+def test_packed_experts_train_in_groups_where_their_rows_are_aligned(
+    hidden: int, width: int, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of plain ones: the products of the backward pass read them whole."""
+    answers: list[bool] = []
+
+    def asked(x_ND: Tensor, **settings: Any) -> bool:
+        answers.append(products.groups_in_training(placed(x_ND.shape[1]), **settings))
+        return False
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(products, "autocast_dtype", lambda kind: torch.bfloat16)
+    monkeypatch.setattr("gesso.nn.quant.layers.groups_in_training", asked)
+    products.device_groups.cache_clear()
+    experts = QuantizedExperts(hidden, width, 4, Int8())
+    for part in experts.buffers():
+        part.fill_(1)
+    experts(torch.randn(5, hidden), *routed(5, 2, 4, 0))
+    assert answers == [used]
+    products.device_groups.cache_clear()
 
 
 def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,11 +215,11 @@ def test_when_it_is_used(
     operands: tuple[Any, ...], capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
     with torch.no_grad():
         assert can_group(*operands) == used
     assert not can_group(*operands), "a gradient may be wanted"
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -206,12 +230,12 @@ def test_on_metal_it_needs_a_pytorch_that_has_the_kernel(
     monkeypatch.setattr(products, "has_grouped_kernel", {"MPS": has_kernel}.__getitem__)
     x, gate_up, down = (placed(width, dtype, "mps") for width in (64, 64, 32))
     other = torch.float64 if dtype == torch.float32 else torch.float32
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
     with torch.no_grad():
         assert can_group(x, gate_up, down) == has_kernel
         assert not can_group(placed(64, other, "mps"), gate_up, down)
         assert not can_group(x, gate_up, placed(33, dtype, "mps"))
-    products._device_groups.cache_clear()
+    products.device_groups.cache_clear()
 
 
 def test_kernels_are_those_that_pytorch_has_registered() -> None:

@@ -1,4 +1,4 @@
-"""Processes of ranks outlive the thread that started them."""
+"""Processes of ranks outlive the thread that started them, and are set up alike."""
 
 import os
 import socket
@@ -7,8 +7,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from gesso.ranks.processes import Starter
+from gesso.ranks.processes import Rendezvous, Starter, join
 
 CHILD = """
 import ctypes, os, signal, socket, sys
@@ -47,3 +49,14 @@ def test_what_cannot_be_started_is_told_and_the_next_one_starts() -> None:
         assert starter.start([sys.executable, "-c", ""], null).wait(60) == 0
     finally:
         os.close(null)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_no_rank_on_a_gpu_has_cudnn_attend(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices, uses = [], [True]
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", uses.append)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    join(Rendezvous("ranks", rank, 2, f"cuda:{rank}", 1.0, 1, "model", "bfloat16", None, ring=False))
+    assert devices == [torch.device("cuda", rank)]
+    assert uses[-1] is False

@@ -18,10 +18,11 @@ from gesso.models.loading import load_folder
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.models.saving import save_folder
+from gesso.nn.grouped_products import GROUP_ROWS
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
-from gesso.train.estimate import Workload, estimate
+from gesso.train.estimate import Estimate, Workload, estimate
 from gesso.train.optimizer import make_optimizer
 from gesso.train.step import freeze_denoiser
 from gesso.train.two_pass import losses
@@ -138,12 +139,49 @@ def test_four_bits_checkpointing_and_fewer_examples_take_less() -> None:
 def test_the_26b_fits_a_24_gb_card() -> None:
     """QLoRA, one example of 1,024 tokens; without 4-bit experts it would not."""
     settings: dict[str, Any] = {"dtype": torch.bfloat16, "adapter": LoraConfig()}
-    work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True, device_type="cuda")
+    work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True, device_type="cuda", grouped=True)
     four = estimate(PUBLISHED, work, quantize=QLORA, **settings)
     assert four.total < 24e9
     assert four.workspace > 2 * 128 * 2 * 704 * 2816, "all experts of a layer are read back at once"
     assert four.weights == pytest.approx(24.5e9 * 4.25 / 8 + 2 * 0.74e9, rel=0.02)
     assert four.adapter < 0.1e9
+
+
+def published(*, adapter: bool = True, quantize: Quantization | None = None, **changes: Any) -> Estimate:
+    """Of one example of 1,024 tokens on a GPU."""
+    work = Workload(1, 1024, 1024, 256, device_type="cuda", **changes)
+    return estimate(PUBLISHED, work, dtype=torch.bfloat16, adapter=LoraConfig() if adapter else None, quantize=quantize)
+
+
+def test_rows_that_fill_groups_up_are_kept_too() -> None:
+    """16 rows more for each of 128 experts, in 30 layers and both passes; gates keep halves, mixtures all rows."""
+
+    def more(**changes: Any) -> int:
+        return published(grouped=True, **changes).activations - published(**changes).activations
+
+    def beyond(tokens: int) -> int:
+        choices, width = 8 * tokens, 704
+        rows = choices + 128 * GROUP_ROWS
+        return 30 * 2 * (2 * width * rows + 2816 * rows - 3 * width * choices - 2816 * choices)
+
+    assert more() == pytest.approx(beyond(1024) + beyond(256), rel=0.05)
+    assert more(canvases=False) == pytest.approx(beyond(1024), rel=0.05)
+
+
+def test_where_experts_are_not_grouped_one_matrix_is_read_back() -> None:
+    every = 128 * 2 * 704 * 2816
+    grouped, alone = (published(quantize=QLORA, grouped=grouped).workspace for grouped in (True, False))
+    assert grouped > 2 * every
+    assert grouped - alone > 0.5 * 2 * every
+    assert published(quantize=QLORA, grouped=True, expert_parallel=2).workspace < grouped
+
+
+def test_trained_experts_are_copied_in_each_pass() -> None:
+    experts = 30 * 128 * 3 * 704 * 2816
+    both, one = (published(adapter=False, canvases=canvases).weights for canvases in (True, False))
+    assert both - one == 2 * experts
+    few = published(adapter=False, gradient_checkpointing=True).weights
+    assert both - few == 2 * (2 * experts - experts // 30), "a layer's are gone when it is done"
 
 
 def test_a_process_of_several_holds_its_part_of_each_sequence() -> None:

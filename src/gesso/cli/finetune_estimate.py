@@ -54,7 +54,7 @@ def print_finetune_estimate(
     return print_estimate(
         config,
         train,
-        pick_device(device).type,
+        pick_device(device),
         tokens=tokens,
         answer=tokens,
         adapter=None if method == "full" else lora,

@@ -1,5 +1,6 @@
 """Prints the table behind `--estimate`. Imported when it is asked for."""
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -9,6 +10,7 @@ from gesso.generation import GenerationConfig
 from gesso.models.describe import parameters
 from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.quantization.plan import QLORA, Quantization
+from gesso.nn.grouped_products import device_groups
 from gesso.train.config import TrainConfig
 from gesso.train.context_parallel import check_context_parallel
 from gesso.train.estimate import Estimate, Workload, estimate
@@ -31,7 +33,7 @@ LABELS = {
 def print_estimate(
     config: ModelConfig,
     train: TrainConfig,
-    device_type: str,
+    device: torch.device,
     *,
     tokens: int,
     answer: int,
@@ -51,15 +53,12 @@ def print_estimate(
     Raises:
         OptionError: experts or sequences that cannot lie over so many processes.
     """
-    import torch
-
     total, _ = parameters(config)
-    dtype = pick_dtype("auto", torch.device(device_type), total)
+    dtype = pick_dtype("auto", device, total)
     if adapter is not None and train.precision == "float32":
         dtype = torch.float32
     if adapter is None:
-        half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
-        dtype = torch.bfloat16 if half else torch.float32
+        dtype = torch.bfloat16 if train.is_half(device.type) else torch.float32
     check_expert_parallel(train.expert_parallel, config.num_experts)
     processes = train.expert_parallel if train.expert_parallel > 1 else train.context_parallel
     check_context_parallel(train.context_parallel, processes)
@@ -75,7 +74,8 @@ def print_estimate(
             canvas_length=config.canvas_length,
             canvases_per_example=train.canvases_per_example * passes,
             gradient_checkpointing=train.gradient_checkpointing,
-            device_type=device_type,
+            device_type=device.type,
+            grouped=device.type == "cuda" and train.is_half("cuda") and device_groups(device),
             accumulates=examples < share,
             expert_parallel=train.expert_parallel,
             context_parallel=train.context_parallel,

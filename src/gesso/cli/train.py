@@ -62,7 +62,7 @@ def train(
         return print_estimate(
             plan.model,
             plan.train,
-            pick_device(device).type,
+            pick_device(device),
             tokens=longest + seen,
             answer=longest - plan.model.canvas_length,
             adapter=plan.adapter,

@@ -4,7 +4,8 @@ Triton comes with PyTorch's CUDA builds and is no dependency: its modules import
 `usable` first and imports them then.
 
 `vocabulary`, `packed` (weights), `attention` (between two places) and `appending`, `normed` (what stands between
-products), `routing`; `trained` and `trained_experts` in training. Torch and Triton only. `host/` has those for CPUs.
+products), `routing`; `trained` and `trained_experts` in training; `placement` says where they are launched. Torch and
+Triton only. `host/` has those for CPUs.
 """
 
 import functools

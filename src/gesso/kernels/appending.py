@@ -7,7 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 
+
+@on_its_device
 def append_keys(k_TGK: Tensor, v_TGK: Tensor, kv_2GSK: Tensor, ends_2: Tensor) -> None:
     """Writes the keys and values of T tokens at `ends_2[1]` and behind it; each head's K numbers lie side by side."""
     tokens, groups, width = k_TGK.shape

@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
 
 SMALLEST = 16
@@ -40,6 +41,7 @@ LOWEST = tl.constexpr(-1e38)
 """A score below all others, and finite: what there is nothing of weighs 0 and not nan."""
 
 
+@on_its_device
 def attend_between(
     q_THK: Tensor,
     k_GSK: Tensor,

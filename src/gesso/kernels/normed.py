@@ -14,12 +14,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
 
 GATED = 1024
 """Numbers of a gate that a program computes."""
 
 
+@on_its_device
 def add_norm(
     x_ND: Tensor, branch_ND: Tensor, weight_D: Tensor, weights: tuple[Tensor, Tensor, Tensor], eps: float, factor: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -42,6 +44,7 @@ def add_norm(
     return total, first, second, third
 
 
+@on_its_device
 def add_branches(
     x_ND: Tensor, branches: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor, Tensor], eps: float, factor_1: Tensor
 ) -> Tensor:
@@ -54,6 +57,7 @@ def add_branches(
     return out
 
 
+@on_its_device
 def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tensor] | None, eps: float) -> Tensor:
     """Computes the norm of every head, [N, H, K]: times its weights and turned by cos and sin [N, 1, K], or as it is
     where there are neither."""
@@ -78,6 +82,7 @@ def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tenso
     return out
 
 
+@on_its_device
 def gate(gate_MF: Tensor, up_MF: Tensor) -> Tensor:
     """Computes gelu(gate) * up, [M, F], by GELU's tanh approximation; the numbers of a row lie side by side."""
     rows, width = gate_MF.shape
@@ -98,6 +103,7 @@ def gate(gate_MF: Tensor, up_MF: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     """Sums for each of N the k rows at its slots times their weights, [N, D]."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]

@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
 
 COLUMN_TILE = 64
@@ -48,6 +49,7 @@ NEIGHBOURS = ("nf4", "nvfp4")
 """The formats whose two codes of a byte stand side by side."""
 
 
+@on_its_device
 def matmul(
     x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, levels: Tensor | None = None
 ) -> Tensor:

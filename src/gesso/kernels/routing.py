@@ -11,10 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
+
 BLOCK = 1024
 """Choices that a program reads at a time."""
 
 
+@on_its_device
 def choose(scores_NE: Tensor, scale_E: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Returns weights, fp32, and expert numbers, int64, of the k highest scores of every token, [N, k] each.
 
@@ -39,6 +42,7 @@ def choose(scores_NE: Tensor, scale_E: Tensor, top_k: int) -> tuple[Tensor, Tens
     return weights, numbers
 
 
+@on_its_device
 def lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
     """Lays tokens side by side by expert, in their own order.
 

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import store_rounded
 
 HELD = 4096
@@ -24,6 +25,7 @@ Turn = tuple[Tensor, Tensor]
 """cos and sin of every token, [N, 1, K]."""
 
 
+@on_its_device
 def norm(
     x: Tensor, weight_K: Tensor | None, eps: float, dtype: torch.dtype, turn: Turn | None = None, heads: int = 1
 ) -> tuple[Tensor, Tensor]:
@@ -48,6 +50,7 @@ def norm(
     return out, inverse_R
 
 
+@on_its_device
 def norm_back(
     grad: Tensor,
     x: Tensor,
@@ -55,17 +58,32 @@ def norm_back(
     inverse_R: Tensor,
     turn: Turn | None = None,
     heads: int = 1,
+    *,
+    of_weights: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the gradients of `norm`'s input and of its weights."""
+    """Returns the gradients of `norm`'s input and of its weights; None of these where there are none, or where they are
+    not asked for, and then nothing is added up over rows."""
     x, grad = x.contiguous(), grad.contiguous()
     width, rows = x.shape[-1], len(inverse_R)
     sizes = row_sizes(width)
     programs = min(PROGRAMS, triton.cdiv(rows, sizes["ROWS"]))
-    of_x = torch.empty_like(x)
-    sums = None if weight_K is None else x.new_empty(programs, width, dtype=torch.float32)
+    of_x, summed = torch.empty_like(x), weight_K is not None and of_weights
+    sums = x.new_empty(programs, width, dtype=torch.float32) if summed else None
     cos, sin = (None, None) if turn is None else (part.contiguous() for part in turn)
     _norm_back[(programs,)](
-        grad, x, weight_K, cos, sin, inverse_R, of_x, sums, rows, HEADS=heads, **_kind(weight_K, turn), **sizes
+        grad,
+        x,
+        weight_K,
+        cos,
+        sin,
+        inverse_R,
+        of_x,
+        sums,
+        rows,
+        HEADS=heads,
+        SUMMED=summed,
+        **_kind(weight_K, turn),
+        **sizes,
     )
     return of_x, None if sums is None or weight_K is None else sums.sum(0).to(weight_K.dtype)
 
@@ -131,15 +149,17 @@ def _norm_back(
     sums,
     rows,
     HEADS: tl.constexpr,
+    SUMMED: tl.constexpr,
     WEIGHTED: tl.constexpr,
     TURNED: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Some rows at a time of `norm_back`, and the sum of what they give the weights."""
+    """Some rows at a time of `norm_back`, and where it is asked for the sum of what they give the weights."""
     d = tl.arange(0, PADDED)
-    total = tl.zeros((PADDED,), tl.float32)
+    if SUMMED:
+        total = tl.zeros((PADDED,), tl.float32)
     if WEIGHTED:
         scale = tl.load(weight + d, mask=d < WIDTH, other=0.0).to(tl.float32)
     for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
@@ -157,10 +177,11 @@ def _norm_back(
         own = tl.load(x + at, mask=mine, other=0.0).to(tl.float32)
         inverse = tl.load(inverses + r, mask=r < rows, other=0.0)
         unit = own * inverse[:, None]
-        if WEIGHTED:
+        if SUMMED:
             total += tl.sum(g * unit, axis=0)
+        if WEIGHTED:
             g = g * scale[None, :]
         along = tl.sum(g * unit, axis=1) / WIDTH
         store_rounded(of_x + at, (g - unit * along[:, None]) * inverse[:, None], mine)
-    if WEIGHTED:
+    if SUMMED:
         tl.store(sums + tl.program_id(0) * WIDTH + d, total, mask=d < WIDTH)

@@ -10,21 +10,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import store_rounded
 from gesso.kernels.trained import HELD, row_sizes
 
 
+@on_its_device
 def gate(gate_MF: Tensor, up_MF: Tensor) -> Tensor:
-    """Computes gelu(gate) * up, [M, F], by GELU's tanh approximation; rows may be parts of longer ones."""
-    out = gate_MF.new_empty(gate_MF.shape)
+    """Computes gelu(gate) * up, [M, F], by GELU's tanh approximation, in the wider type of the two.
+
+    Rows may be parts of longer ones.
+    """
+    gate_MF, up_MF = _side_by_side(gate_MF), _side_by_side(up_MF)
+    out = gate_MF.new_empty(gate_MF.shape, dtype=torch.promote_types(gate_MF.dtype, up_MF.dtype))
     _gate[_gate_grid(gate_MF)](
         gate_MF, up_MF, out, gate_MF.stride(0), up_MF.stride(0), len(gate_MF), **_gate_sizes(gate_MF)
     )
     return out
 
 
+@on_its_device
 def gate_back(grad_MF: Tensor, gate_MF: Tensor, up_MF: Tensor, of_gate_MF: Tensor, of_up_MF: Tensor) -> None:
-    """Writes the gradients of `gate`'s inputs, whose rows may be parts of longer ones."""
+    """Writes the gradients of `gate`'s inputs, each in memory whose rows may be parts of longer ones."""
+    gate_MF, up_MF = _side_by_side(gate_MF), _side_by_side(up_MF)
     _gate_back[_gate_grid(gate_MF)](
         grad_MF.contiguous(),
         gate_MF,
@@ -40,6 +48,7 @@ def gate_back(grad_MF: Tensor, gate_MF: Tensor, up_MF: Tensor, of_gate_MF: Tenso
     )
 
 
+@on_its_device
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     """Sums for each of N the k rows at its slots times their weights, [N, D]."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
@@ -49,6 +58,7 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the gradients of `mix`'s rows, zero for those that no token has, and of its weights."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
@@ -68,6 +78,11 @@ def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor
     return of_x, of_weights
 
 
+def _side_by_side(x_MF: Tensor) -> Tensor:
+    """Returns rows whose numbers lie side by side, as they are where theirs do."""
+    return x_MF if x_MF.stride(1) == 1 else x_MF.contiguous()
+
+
 def _gate_sizes(gate_MF: Tensor) -> dict[str, int]:
     width = gate_MF.shape[1]
     block = min(1024, triton.next_power_of_2(width))
@@ -76,7 +91,6 @@ def _gate_sizes(gate_MF: Tensor) -> dict[str, int]:
 
 def _gate_grid(gate_MF: Tensor) -> tuple[int, int]:
     sizes = _gate_sizes(gate_MF)
-    assert gate_MF.stride(1) == 1
     return triton.cdiv(len(gate_MF), sizes["ROWS"]), triton.cdiv(sizes["WIDTH"], sizes["BLOCK"])
 
 

@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gesso.kernels import SoftmaxPass
+from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
 
 VOCAB_TILE = 256
@@ -38,6 +39,7 @@ LOWEST = tl.constexpr(-1e38)
 """A score below all others, and finite: what there is nothing of weighs 0 and not nan."""
 
 
+@on_its_device
 def softmax_pass(
     hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float, block: int, *, mix: bool = True
 ) -> SoftmaxPass:

@@ -66,7 +66,8 @@ class _Norm(torch.autograd.Function):
         from gesso.kernels import trained
 
         turn, heads = (None, 1) if cos is None else ((cos, sin), x.shape[1])
-        return *trained.norm_back(grads[0], x, weight, inverse, turn, heads), None, None, None, None
+        found = trained.norm_back(grads[0], x, weight, inverse, turn, heads, of_weights=ctx.needs_input_grad[1])
+        return *found, None, None, None, None
 
 
 def _plain_norm(x: Tensor, weight: Tensor | None, *, cos: Tensor | None, sin: Tensor | None, eps: float) -> Tensor:
@@ -97,8 +98,7 @@ class _Gate(torch.autograd.Function):
     def forward(ctx: Any, gate: Tensor, up: Tensor | None) -> Tensor:
         from gesso.kernels import trained_experts
 
-        gate, up = gate.contiguous(), None if up is None else up.contiguous()
-        ctx.save_for_backward(gate, up)
+        ctx.save_for_backward(gate, up)  # as they came: of copies there is no second gradient
         return trained_experts.gate(*_gate_and_up(gate, up))
 
     @staticmethod
@@ -108,7 +108,7 @@ class _Gate(torch.autograd.Function):
             return tuple(differentiate_plainly(_plain_gate, (gate, up), grads))
         from gesso.kernels import trained_experts
 
-        to_gate, to_up = torch.empty_like(gate), None if up is None else torch.empty_like(up)
+        to_gate, to_up = gate.new_empty(gate.shape), None if up is None else up.new_empty(up.shape)
         trained_experts.gate_back(grads[0], *_gate_and_up(gate, up), *_gate_and_up(to_gate, to_up))
         return to_gate, to_up
 

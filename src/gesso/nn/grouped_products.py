@@ -7,7 +7,9 @@ rows that the kernel of its weights' gradient takes, see `padded_layout`.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -34,27 +36,48 @@ def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled(x_ND.device.type)
         and _aligned(matrices_EFD, x_ND.dtype)
-        and _device_groups(x_ND.device)
+        and device_groups(x_ND.device)
     )
 
 
-def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether one grouped matmul serves a pass of training: under autocast to bfloat16, on a GPU that has it."""
+def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor, columns: Iterable[int] = ()) -> bool:
+    """Says whether one grouped matmul serves a pass of training: under autocast to bfloat16, on a GPU that has it.
+
+    Args:
+        columns: of matrices that are packed, and whole only while they are multiplied.
+    """
+    if x_ND.device.type == "meta":
+        return _COUNTED.get() and _aligned(matrices_EFD, torch.bfloat16, columns)
     return (
         x_ND.device.type == "cuda"
         and autocast_dtype("cuda") == torch.bfloat16
         and all(type(matrix) in (Tensor, torch.nn.Parameter) for matrix in matrices_EFD)
-        and _aligned(matrices_EFD, torch.bfloat16)
-        and _device_groups(x_ND.device)
+        and _aligned(matrices_EFD, torch.bfloat16, columns)
+        and device_groups(x_ND.device)
     )
 
 
-def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
-    return all(matrix.shape[-1] * dtype.itemsize % ALIGNMENT == 0 for matrix in matrices_EFD)
+_COUNTED = ContextVar("counted", default=False)
+
+
+@contextmanager
+def counted_in_groups() -> Iterator[None]:
+    """Has passes of training without numbers, which are made to count memory, go the way of a GPU that groups."""
+    before = _COUNTED.set(True)
+    try:
+        yield
+    finally:
+        _COUNTED.reset(before)
+
+
+def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype, columns: Iterable[int] = ()) -> bool:
+    widths = (*(matrix.shape[-1] for matrix in matrices_EFD), *columns)
+    return all(width * dtype.itemsize % ALIGNMENT == 0 for width in widths)
 
 
 @functools.cache
-def _device_groups(device: torch.device) -> bool:
+def device_groups(device: torch.device) -> bool:
+    """Says whether a device has a kernel that multiplies groups."""
     if _GROUPED_MM is None:
         return False
     if device.type == "cuda":
@@ -91,7 +114,9 @@ def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor,
 def padded_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
     """Lays tokens side by side by expert, in groups of multiples of `GROUP_ROWS`, without waiting for the device.
 
-    There are as many rows as any choice may need. Those that no token has, all in a group, are token 0 once more.
+    There are as many rows as any choice may need. Those that no token has, all in a group, are token 0 once more. No
+    group is without rows: what the kernel makes of its gradient differs by GPU (pytorch/pytorch#172439), while rows
+    whose own gradients are zero make it zero.
 
     Returns:
         The token of every row [M], the row of every (token, choice) [N * k], and where each expert's rows end [E].
@@ -99,16 +124,21 @@ def padded_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor,
     tokens, top_k = experts_Nk.shape
     order, chosen, ends_E = _sort(experts_Nk, num_experts)
     counts_E = ends_E.diff(prepend=ends_E.new_zeros(1))
-    padded_E = (counts_E + GROUP_ROWS - 1) // GROUP_ROWS * GROUP_ROWS
+    padded_E = ((counts_E + GROUP_ROWS - 1) // GROUP_ROWS).clamp(min=1) * GROUP_ROWS
     padded_ends_E = padded_E.cumsum(0)
     places = torch.arange(len(order), device=order.device)
     slots = torch.empty_like(order)
     slots[order] = places + (padded_ends_E - padded_E - (ends_E - counts_E))[chosen.long()]
-    rows = -(-(tokens * top_k + num_experts * (GROUP_ROWS - 1)) // GROUP_ROWS) * GROUP_ROWS
+    rows = padded_rows(tokens * top_k, num_experts)
     source_M = torch.zeros(rows, dtype=order.dtype, device=order.device)
     source_M[slots] = places // top_k
     padded_ends_E[-1:].fill_(rows)  # an assignment would wait for the device
     return source_M, slots, padded_ends_E.to(torch.int32)
+
+
+def padded_rows(choices: int, num_experts: int) -> int:
+    """Returns the rows of `padded_layout` for so many choices of experts by tokens."""
+    return (-(-choices // GROUP_ROWS) + num_experts) * GROUP_ROWS
 
 
 def _sort(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:

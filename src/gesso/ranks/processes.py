@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
+from gesso.models.device import avoid_cudnn_attention
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.refusal import Refusal
 
@@ -53,6 +54,7 @@ def join(plan: Rendezvous) -> RankGroup:
         RankLostError: another rank did not come.
     """
     device = torch.device(plan.device)
+    avoid_cudnn_attention(device)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from gesso.errors import RankLostError
-from gesso.models.device import avoid_cudnn_attention, pick_device
+from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import folder_dtype
 from gesso.models.vision_tower import VisionModel
@@ -106,7 +106,6 @@ class LeadingRunner(ModelRunner):
         """
         cls._check(folder, ranks)
         place, kind = pick_device(device), folder_dtype(folder, device, dtype)
-        avoid_cudnn_attention(place)
         merged = None if adapter is None else str(adapter.absolute())
         processes = RankProcesses(
             cls.follower,

@@ -5,6 +5,7 @@ backward pass is counted storage by storage. Nothing is loaded, and nothing is a
 """
 
 import dataclasses
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -13,16 +14,16 @@ from torch import Tensor, nn
 from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.expert_parts import is_of_experts
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
+from gesso.nn.grouped_products import counted_in_groups
 from gesso.nn.quant.base import GROUPS_TILE
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import encoder_rows, forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
 from gesso.train.context_parallel import ContextGroup
-from gesso.train.estimate_parts import gathered_bytes, held_buffers, part_of, routed_bytes
+from gesso.train.estimate_parts import gathered_bytes, grouped_bytes, half_copies, held_buffers, part_of, routed_bytes
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
 from gesso.train.step import freeze_denoiser
@@ -46,6 +47,8 @@ class Workload:
     canvases_per_example: int = 1
     gradient_checkpointing: bool = False
     device_type: str = "cpu"
+    grouped: bool = False
+    """Whether the device multiplies all experts of a layer at once (`gesso.nn.grouped_products`)."""
     accumulates: bool = False
     """Whether a step is several such loads: gradients of the first are there while the next one runs."""
     expert_parallel: int = 1
@@ -63,6 +66,11 @@ class Workload:
     def processes(self) -> int:
         """Returns the processes of the run."""
         return max(self.expert_parallel, self.context_parallel)
+
+    @property
+    def groups(self) -> bool:
+        """Says whether all experts of a layer are multiplied at once: those that lie apart go one by one."""
+        return self.grouped and self.expert_parallel == 1
 
     @property
     def context(self) -> ContextGroup | None:
@@ -144,10 +152,10 @@ def estimate(
     learned = {name: part_of(p, parts) for name, p in model.named_parameters() if p.requires_grad}
     trainable = sum(learned.values())
     if adapter is None:
-        # Autocast's, for the time of a step: of experts that lie apart those held, of all else the whole.
-        copied = (learned[n] if apart and is_of_experts(n) else p.numel() for n, p in model.named_parameters())
-        half_copies = 2 * sum(copied) if dtype != torch.float32 else 0
-        weights, adapter_bytes = 4 * sum(part_of(p, parts) for p in model.parameters()) + half_copies, 0
+        weights, adapter_bytes = 4 * sum(part_of(p, parts) for p in model.parameters()), 0
+        if dtype != torch.float32:
+            kept = 1 if work.device_type != "cuda" else 0 if work.gradient_checkpointing else 1 + work.canvases
+            weights += half_copies(model, work.expert_parallel, kept)
     else:
         adapter_bytes = sum(learned[n] * p.itemsize for n, p in model.named_parameters() if n in learned)
         weights = sum(part_of(p, parts) * p.itemsize for p in model.parameters() if not p.requires_grad)
@@ -193,15 +201,14 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
 
 
 def _read_back(model: DiffusionGemma, work: Workload) -> int:
-    """Bytes of the packed weights that are read back at a time: of a matrix, and on CUDA of all experts of a layer that
-    one process holds."""
-    sizes, together = [0], work.device_type == "cuda" and work.expert_parallel == 1
+    """Bytes of the packed weights that are read back at a time: of a matrix, or of all experts of a layer."""
+    sizes = [0]
     for module in model.modules():
         if isinstance(module, QuantizedLinear):
             sizes.append(DEQUANTIZED_BYTES * module.in_features * module.out_features)
         elif isinstance(module, QuantizedExperts):
             for out, into in module.shapes:
-                every = module.num_experts * out * into if together else 0
+                every = module.num_experts * out * into if work.groups else 0
                 read = min(every, GROUPS_TILE) if every else out * into
                 sizes.append(2 * every + DEQUANTIZED_BYTES * read)
     return max(sizes)
@@ -249,7 +256,9 @@ def _with_layers(model: DiffusionGemma, layers: list[int]) -> DiffusionGemma:
 
 def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
     """Bytes of what autograd keeps of the encoder's and of the denoiser's pass, parameters aside."""
-    batch = _meta_batch(work)
+    batch, config = _meta_batch(work), model.config
+    rows = work.examples * work.own_tokens, work.canvas_rows
+    beside = [len(config.layers) * grouped_bytes(config, count) * work.groups for count in rows]
     own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     storages: dict[int, torch.UntypedStorage] = {}
 
@@ -259,17 +268,17 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
             storages[storage._cdata] = storage  # held, so that no later one takes its place
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    way = counted_in_groups() if work.groups else nullcontext()
+    with way, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         encoded = forward.encode(model, batch, context=work.context).repeat(work.canvases_per_example)
         encoder = sum(storage.nbytes() for storage in storages.values())
         if not work.canvases:
-            return encoder, 0
+            return encoder + beside[0], 0
         count = len(batch.noisy_BC)
-        self_conditioning = torch.zeros(
-            count * work.own_width, model.config.hidden_size, device="meta", dtype=model.dtype
-        )
+        self_conditioning = torch.zeros(count * work.own_width, config.hidden_size, device="meta", dtype=model.dtype)
         forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, self_conditioning)
-    return encoder, sum(storage.nbytes() for storage in storages.values()) - encoder
+    denoiser = sum(storage.nbytes() for storage in storages.values()) - encoder
+    return encoder + beside[0], denoiser + beside[1]
 
 
 def _meta_batch(work: Workload) -> Batch:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
+from gesso.nn.grouped_products import padded_rows
 
 ROUTED_COPIES = 4
 """Rows sent, rows arrived, their experts' answers, and answers come back."""
@@ -30,6 +32,33 @@ def held_buffers(model: DiffusionGemma, processes: int) -> Iterator[tuple[Tensor
     """
     for name, buffer in model.named_buffers():
         yield buffer, part_of(buffer, processes) if is_of_experts(name) else buffer.numel()
+
+
+def half_copies(model: DiffusionGemma, processes: int, kept: int) -> int:
+    """Returns the bytes of the copies in bfloat16 that autocast's products read: of experts that lie apart those held,
+    of all else the whole.
+
+    Autocast keeps one copy of a parameter for the time of a step. A layer's experts are views of one parameter to it,
+    or copied for one grouped product: those are copied in each pass, and kept for the backward one.
+
+    Args:
+        processes: over which the experts lie.
+        kept: copies of the experts that are there at once; 0 where a layer's are gone when it is done.
+    """
+    others = sum(p.numel() for name, p in model.named_parameters() if not is_of_experts(name))
+    layers = [
+        sum(part_of(p, processes) for name, p in block.named_parameters(prefix) if is_of_experts(name))
+        for prefix, block in ((f"layers.{i}", block) for i, _, block in model.blocks())
+    ]
+    return 2 * (others + (kept * sum(layers) if kept else max(layers)))
+
+
+def grouped_bytes(config: ModelConfig, tokens: int) -> int:
+    """Returns the bytes that kernels keep of a layer's experts beyond what single operations keep, which a pass without
+    numbers runs: of a mixture all rows, those that no token has, too, but of a gate its halves alone."""
+    choices = tokens * config.top_k_experts
+    rows = padded_rows(choices, config.num_experts)
+    return 2 * ((rows - choices) * config.hidden_size - rows * config.moe_intermediate_size)
 
 
 def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | None, *, experts: bool = False) -> int:

@@ -131,7 +131,7 @@ class QuantizedExperts(nn.Module):
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
-        if groups_in_training(x_ND):
+        if groups_in_training(x_ND, columns=(into for _, into in self.shapes)):
             return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         if in_kernel(x_ND):
             parts = [self.parts(matrix) for matrix in self._names]
