@@ -24,6 +24,7 @@ from gesso.train.recipes.skills import (
     skills_15,
     skills_16,
     skills_17,
+    skills_18,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -66,6 +67,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-15": skills_15,
     "skills-16": skills_16,
     "skills-17": skills_17,
+    "skills-18": skills_18,
     "skills-gpu": skills_gpu,
 }
 

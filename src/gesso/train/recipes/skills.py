@@ -3,6 +3,7 @@ do."""
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from gesso.config import LayerConfig
@@ -185,6 +186,14 @@ def skills_17() -> Recipe:
     """Goes on from the bundled `skills` as `skills-13` does, most of it for the last skill below its goal. Run once;
     not bundled."""
     return _causal_run(17, skill_mixtures.SEVENTEENTH, steps=2000, learning_rate=1e-3)
+
+
+def skills_18() -> Recipe:
+    """Goes on from the mean of where `skills-17` began and ended, in `runs/skills-17/mean`, with more of what had
+    become worse."""
+    recipe = _causal_run(18, skill_mixtures.EIGHTEENTH, steps=1500, learning_rate=1e-3)
+    train = dataclasses.replace(recipe.train, warmup_steps=60)
+    return dataclasses.replace(recipe, train=train, start=Path("runs/skills-17/mean"))
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
