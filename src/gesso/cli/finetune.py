@@ -256,9 +256,9 @@ def finetune(
 
 def _print_data(examples: "FileData", vary_copies: float) -> None:
     """Prints what the data holds, and names the option for answers that take words from their prompts."""
-    from rich.console import Console
+    from gesso.cli.progress import stderr_console
 
-    told = Console(stderr=True, highlight=False, markup=False)
+    told = stderr_console(markup=False, emoji=False)
     told.print(examples.report.summary, style="dim")
     if not vary_copies and (share := examples.copied_share()) >= COPYING:
         told.print(

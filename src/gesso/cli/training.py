@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
+from gesso.cli.progress import stderr_console
 from gesso.cli.signals import INTERRUPTED
 from gesso.nn.cpu_threads import decide
 from gesso.options import keyword
@@ -35,7 +36,6 @@ class ProgressCallback(TrainingCallback):
     """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -45,7 +45,7 @@ class ProgressCallback(TrainingCallback):
             TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(),
         )
-        self.console = Console(stderr=True, highlight=False, emoji=False)
+        self.console = stderr_console(emoji=False)
         self.progress = stack.enter_context(Progress(*columns, console=self.console))
         self.task: Any = None
 
