@@ -8,7 +8,6 @@ import pytest
 from cli.conftest import Gesso
 from gesso.errors import TrainingError
 
-
 LINES = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
 
 

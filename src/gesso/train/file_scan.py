@@ -55,13 +55,14 @@ class Report:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DataFile:
     """Describes a file as the first pass found it."""
 
     path: Path
     size: int
     mtime_ns: int
+    """When it was changed, as far as is known: one that was only touched since is read whole again, once."""
     digest: str
 
     def open(self) -> BinaryIO:
@@ -72,9 +73,12 @@ class DataFile:
         """
         file = _open(self.path)
         found = fstat(file.fileno())
-        if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
-            file.close()
-            raise DataError(f"{self.path} has changed since it was first read; start again")
+        if found.st_mtime_ns != self.mtime_ns or found.st_size != self.size:
+            if found.st_size != self.size or hashlib.file_digest(file, "sha256").hexdigest() != self.digest:
+                file.close()
+                raise DataError(f"{self.path} has changed since it was first read; start again")
+            self.mtime_ns = found.st_mtime_ns
+            file.seek(0)
         return file
 
 
