@@ -24,7 +24,7 @@ Reward = Annotated[
     typer.Option(
         metavar="NAME",
         help="right (by the task's grader; the default), score (the task's, which may be a share), or "
-        "FILE.py:FUNCTION, which takes prompt and answer and returns 1 where it is right, less where it is not.",
+        "FILE.py:FUNCTION, which takes prompt and answer and returns 1 or more where it is right, else less.",
     ),
 ]
 
