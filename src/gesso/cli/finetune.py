@@ -136,6 +136,7 @@ def finetune(
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
 
+    from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve, resolve_config
@@ -224,6 +225,16 @@ def finetune(
         raise OptionError(
             "gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine", option="out"
         )
+    run = RunOptions(
+        out,
+        device,
+        stop_at,
+        max_minutes,
+        threads,
+        plot,
+        tensorboard,
+        result="model" if method == "full" else "adapter",
+    )
     folder = resolve(model, offline=offline)
     recipe = finetune_recipe(
         data,
@@ -241,17 +252,7 @@ def finetune(
 
     if is_main_process():
         _print_data(cast("FileData", recipe.examples), vary_copies)
-    return run_command(
-        recipe,
-        out,
-        device=device,
-        stop_at=stop_at,
-        max_minutes=max_minutes,
-        threads=threads,
-        plot=plot,
-        tensorboard=tensorboard,
-        finish=partial(print_result, recipe, out),
-    )
+    return run_command(recipe, run, partial(print_result, recipe, out))
 
 
 def _print_data(examples: "FileData", vary_copies: float) -> None:
