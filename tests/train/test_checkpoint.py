@@ -85,6 +85,16 @@ def test_a_checkpoint_of_another_chat_template_is_refused(tmp_path: Path) -> Non
         train(plan, tmp_path / "run", device="cpu")
 
 
+def test_another_precision_is_said(tmp_path: Path) -> None:
+    told = Told()
+    train(recipe(precision="float32", steps=1), tmp_path, device="cpu")
+    train(recipe(precision="float32", steps=2), tmp_path, device="cpu", callback=told)
+    assert told.warnings == []
+    train(recipe(precision="bfloat16", steps=3), tmp_path, device="cpu", callback=told)
+    assert len(told.warnings) == 1
+    assert "was trained with precision 'float32', and goes on with 'bfloat16'" in told.warnings[0]
+
+
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     wider = replace(recipe(), model=replace(SHAPE, mlp=64).config())

@@ -23,6 +23,7 @@ from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
     checkpoints,
+    precision_of,
     remove,
     remove_leftovers,
     resume,
@@ -151,6 +152,9 @@ class _Run:
                 continue
             for passed in damaged:
                 self.callback.warned(f"{passed}; going on from {folder.name}")
+            before, now = precision_of(folder), self.recipe.train.precision
+            if before not in (None, now):
+                self.callback.warned(f"{folder} was trained with precision {before!r}, and goes on with {now!r}")
             self._truncate_records(progress.step)
             return progress
         if damaged:
