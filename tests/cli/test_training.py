@@ -1,6 +1,8 @@
 """What `gesso train`, `finetune` and `reinforce` share."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,19 @@ def test_lines_behind_a_pipe_are_as_long_as_they_are(
     assert any("64 lines: " in line and line.endswith(" in the longest example") for line in lines)
     assert any(line.startswith("step 1: held-out loss ") and line.endswith("(best so far)") for line in lines)
     assert any(line.startswith(f"step 1: {prompt} -> ") for line in lines)
+
+
+def test_a_full_disk_is_one_line_and_code_2_as_everywhere(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "optimizer.safetensors")
+
+    monkeypatch.setattr("gesso.train.checkpoint.write_safetensors", full)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--batch-size", 2, "--steps", 1)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "gesso: the checkpoint of step 1 could not be written: " in outcome.err
+    assert "Traceback" not in outcome.err
 
 
 @pytest.mark.parametrize("early", [True, False])
