@@ -233,6 +233,10 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--epochs", "inf"), "epochs must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--epochs", "1e308"), "epochs 1e+308 make more steps than can be counted"),
         (("--estimate", "--max-length", 0), "--max-length must be at least 2"),
+        (("--estimate", "--max-length", 10**9), "--max-length 1000000000 is past the model's"),
+        (("--estimate", "--optimizer", "muon"), "muon is for whole matrices"),
+        (("--estimate", "--distill", 0.5, "--own-drafts", 0.5), "own drafts have none"),
+        (("{bad}", "--estimate"), "bad.jsonl, line 1: no JSON"),
         (("--estimate", "--causal-only", "--distill", 0.25), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "--max-length 1000000 is past the model's"),
         (("{data}", "--out", "{out}", "--draft-rounds", 2), "--draft-rounds needs --own-drafts"),
@@ -246,7 +250,9 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
 def test_mistakes_get_one_line(
     gesso: Gesso, data: Path, tmp_path: Path, arguments: tuple[object, ...], message: str
 ) -> None:
-    given = [str(a).format(data=data, out=tmp_path / "out") for a in arguments]
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{", "utf-8")
+    given = [str(a).format(data=data, bad=bad, out=tmp_path / "out") for a in arguments]
     outcome = gesso("finetune", *given)
     assert outcome.code == 2
     assert message in outcome.err

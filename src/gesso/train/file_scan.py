@@ -12,9 +12,10 @@ from typing import BinaryIO
 import numpy as np
 
 from gesso.errors import DataError, TextError
+from gesso.train.data_fields import BYTE_ORDER_MARK
 from gesso.train.data_lines import LineReader
 
-BYTE_ORDER_MARK, SPACE = b"\xef\xbb\xbf", b" \t\r\n"
+SPACE = b" \t\r\n"
 EXAMPLE = np.dtype([("file", "<i4"), ("offset", "<i8"), ("part", "<i4"), ("length", "<i4")])
 ROW = struct.Struct("<iqii")
 """One `EXAMPLE`, written."""
