@@ -54,6 +54,7 @@ class Command(TyperCommand):
         """Reads the command line, and refuses an empty path, which would be the current folder."""
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
         rest = super().parse_args(ctx, args)
+        parameter: Any
         for parameter in self.get_params(ctx):
             values, found = given.get(parameter.name), ctx.params.get(parameter.name)
             is_path = any(isinstance(value, Path) for value in (found if isinstance(found, list | tuple) else [found]))

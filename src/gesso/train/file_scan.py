@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 from os import fstat
 from pathlib import Path
 from stat import S_ISREG
@@ -83,7 +84,7 @@ class DataFile:
         return file
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
     except OSError as error:
