@@ -139,6 +139,7 @@ def finetune(
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
 
+    from gesso.cli.adapter_base import note_other_base
     from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
@@ -240,6 +241,7 @@ def finetune(
         result="model" if method == "full" else "adapter",
     )
     folder = resolve(model, offline=offline)
+    note_other_base(adapter, model)
     recipe = finetune_recipe(
         data,
         folder,
