@@ -64,6 +64,19 @@ def test_copies_may_be_varied_and_who_could_want_it_is_told(
     assert ("--vary-copies" in outcome.err) == hinted
 
 
+def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl"
+    more.write_text(data.read_text("utf-8") * 5, "utf-8")
+    run = ("--out", tmp_path / "run", "--batch-size", 2, "--steps", 1, "--held-out-file", more)
+    outcome = gesso("finetune", data, *run, "--stop-at", 1)
+    assert outcome.code == 0, outcome.err
+    assert "the held-out loss is that of the first 256 of 320 held out: --evaluation-examples\n" in outcome.err
+    outcome = gesso("finetune", data, *run, "--evaluation-examples", 320)
+    assert outcome.code == 0, outcome.err
+    assert "the held-out loss is that" not in outcome.err
+    assert "--evaluation-examples must be at least 1" in gesso("finetune", data, *run, "--evaluation-examples", 0).err
+
+
 @pytest.mark.parametrize("name", ["e[bold].jsonl", "[/].jsonl"])
 def test_the_summary_names_a_file_as_it_is_called(gesso: Gesso, data: Path, tmp_path: Path, name: str) -> None:
     lines = tmp_path / name
@@ -233,6 +246,10 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--epochs", "inf"), "epochs must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--epochs", "1e308"), "epochs 1e+308 make more steps than can be counted"),
         (("--estimate", "--max-length", 0), "--max-length must be at least 2"),
+        (("--estimate", "--max-length", 10**9), "--max-length 1000000000 is past the model's"),
+        (("--estimate", "--optimizer", "muon"), "muon is for whole matrices"),
+        (("--estimate", "--distill", 0.5, "--own-drafts", 0.5), "own drafts have none"),
+        (("{bad}", "--estimate"), "bad.jsonl, line 1: no JSON"),
         (("--estimate", "--causal-only", "--distill", 0.25), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "--max-length 1000000 is past the model's"),
         (("{data}", "--out", "{out}", "--draft-rounds", 2), "--draft-rounds needs --own-drafts"),
@@ -246,7 +263,9 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
 def test_mistakes_get_one_line(
     gesso: Gesso, data: Path, tmp_path: Path, arguments: tuple[object, ...], message: str
 ) -> None:
-    given = [str(a).format(data=data, out=tmp_path / "out") for a in arguments]
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{", "utf-8")
+    given = [str(a).format(data=data, bad=bad, out=tmp_path / "out") for a in arguments]
     outcome = gesso("finetune", *given)
     assert outcome.code == 2
     assert message in outcome.err

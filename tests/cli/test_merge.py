@@ -44,6 +44,20 @@ def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path,
     assert gesso("merge", adapter, "--model", "mini", "--out", tmp_path / "out").code == 0
 
 
+def test_an_adapter_on_another_bundled_model_is_said(
+    gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path
+) -> None:
+    told = f"gesso: warning: {adapter} was trained on mini, and skills is another model: --model mini\n"
+    request = ("generate", "What is 2 + 2?", "--adapter", adapter, "--max-denoising-steps", 1)
+    merging = ("merge", adapter, "--out", tmp_path / "out")
+    for command in (request, merging):
+        outcome = gesso(*command, "--model", "skills")
+        assert outcome.code == 0, outcome.err
+        assert outcome.err.count(told) == 1
+    for model in ("mini", bundled / "skills"):
+        assert "warning" not in gesso(*request, "--model", model).err
+
+
 def test_a_folder_that_holds_something_is_left_alone(
     gesso: Gesso, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """What `gesso train`, `finetune` and `reinforce` share."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,15 +10,49 @@ import pytest
 from cli.conftest import Gesso
 from gesso.errors import TrainingError
 
+LINES = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES), "utf-8")
+    return path
+
+
+def test_lines_behind_a_pipe_are_as_long_as_they_are(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    prompt = "What is 2 + 2 and then what is 3 + 3 and 4 + 4 after that?"
+    shown = ("--sample-prompt", prompt, "--evaluate-every", 1)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--batch-size", 2, "--steps", 1, *shown)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.err.splitlines()
+    assert any("64 lines: " in line and line.endswith(" in the longest example") for line in lines)
+    assert any(line.startswith("step 1: held-out loss ") and line.endswith("(best so far)") for line in lines)
+    assert any(line.startswith(f"step 1: {prompt} -> ") for line in lines)
+
+
+def test_a_full_disk_is_one_line_and_code_2_as_everywhere(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "optimizer.safetensors")
+
+    monkeypatch.setattr("gesso.train.checkpoint.write_safetensors", full)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--batch-size", 2, "--steps", 1)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "gesso: the checkpoint of step 1 could not be written: " in outcome.err
+    assert "Traceback" not in outcome.err
+
 
 @pytest.mark.parametrize("early", [True, False])
 def test_a_plot_that_fails_takes_no_result_with_it(
-    gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
     """A run that ends before it has a record, and a disk without room for the picture."""
-    data, run = tmp_path / "data.jsonl", tmp_path / "run"
-    lines = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
-    data.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    run = tmp_path / "run"
     if not early:
         monkeypatch.setattr("gesso.train.plot.plot_losses", _full)
     limit = ("--steps", 60, "--max-minutes", 0.0001) if early else ("--steps", 1)

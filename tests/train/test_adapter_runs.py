@@ -51,6 +51,17 @@ def test_an_adapter_of_another_rank_is_refused(tmp_path: Path) -> None:
         train(replace(tiny, adapter=LoraConfig(rank=2, targets=("*",))), tmp_path / "run", device="cpu")
 
 
+@pytest.mark.parametrize(("before", "now"), [("*", "layers.*.attention.*"), ("layers.*.attention.*", "*")])
+def test_an_adapter_of_other_layers_is_refused_by_name(tmp_path: Path, before: str, now: str) -> None:
+    tiny = adapter_recipe(tmp_path / "start", steps=1)
+    other, mine = (replace(tiny, adapter=replace(tiny.adapter, targets=(targets,))) for targets in (before, now))
+    train(other, tmp_path / "run", device="cpu")
+    with pytest.raises(CheckpointError, match=r"was trained with other settings \(target: .*: go on with the same"):
+        train(mine, tmp_path / "run", device="cpu")
+    same = replace(tiny, adapter=replace(tiny.adapter, targets=(before, before)))
+    train(same, tmp_path / "run", device="cpu")
+
+
 class ByHeart(Fixed):
     """Eight answers of one canvas that nothing but the prompt tells."""
 

@@ -16,10 +16,11 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file, save_file
 
-from gesso.errors import CheckpointError, ConfigError, TrainingError
+from gesso.errors import CheckpointError, ConfigError, DataError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train import checkpoint, identity, step
+from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from gesso.train.identity import WEIGHTS
 from gesso.train.text_files import CopiedText
@@ -84,6 +85,16 @@ def test_a_checkpoint_of_another_chat_template_is_refused(tmp_path: Path) -> Non
         train(plan, tmp_path / "run", device="cpu")
 
 
+def test_another_precision_is_said(tmp_path: Path) -> None:
+    told = Told()
+    train(recipe(precision="float32", steps=1), tmp_path, device="cpu")
+    train(recipe(precision="float32", steps=2), tmp_path, device="cpu", callback=told)
+    assert told.warnings == []
+    train(recipe(precision="bfloat16", steps=3), tmp_path, device="cpu", callback=told)
+    assert len(told.warnings) == 1
+    assert "was trained with precision 'float32', and goes on with 'bfloat16'" in told.warnings[0]
+
+
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     wider = replace(recipe(), model=replace(SHAPE, mlp=64).config())
@@ -134,6 +145,53 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(TrainingError, match=r"step 7: .*step-000005"):
         train(recipe(), tmp_path, device="cpu")
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]
+
+
+class Failing(Fixed):
+    """Cannot be read at one step, or where it is held out."""
+
+    def __init__(self, step: int | None = None) -> None:
+        super().__init__()
+        self.step = step
+
+    def batch(self, step: int, size: int, *_: Any) -> list[Conversation]:
+        if step == self.step:
+            raise DataError("it has changed")
+        return super().batch(step, size)
+
+    def evaluation(self, limit: int) -> list[Conversation]:
+        raise DataError("it has changed")
+
+
+@pytest.mark.parametrize(("step", "every", "kept"), [(7, 0, 7), (None, 8, 8), (0, 0, 0)])
+def test_the_steps_before_data_that_cannot_be_read_are_kept(
+    tmp_path: Path, step: int | None, every: int, kept: int
+) -> None:
+    told = Told()
+    failing = replace(recipe(evaluate_every=every), data=Failing(step))
+    with pytest.raises(DataError, match="it has changed"):
+        train(failing, tmp_path / "cut", device="cpu", callback=told)
+    found = [path.name for path in checkpoints(tmp_path / "cut")]
+    assert found == ([f"step-{number:06d}" for number in (5, kept)] if kept else [])
+    assert [f"behind step {kept}, which is kept" in warning for warning in told.warnings] == [True] * bool(kept)
+    whole = train(recipe(), tmp_path / "whole", device="cpu")
+    assert same_files(whole, train(recipe(), tmp_path / "cut", device="cpu"))
+
+
+def test_the_steps_before_a_pass_that_fails_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = step.losses
+    calls: list[int] = []
+
+    def losses(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 9:
+            raise torch.OutOfMemoryError("no room")
+        return good(*args, **options)
+
+    monkeypatch.setattr(step, "losses", losses)
+    with pytest.raises(torch.OutOfMemoryError):
+        train(recipe(), tmp_path / "cut", device="cpu")
+    assert checkpoints(tmp_path / "cut")[-1].name == "step-000008"
 
 
 @pytest.mark.parametrize("part", ["save_folder", "write_safetensors"])

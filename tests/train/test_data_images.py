@@ -189,7 +189,11 @@ def test_images_of_a_line_are_counted_without_reading_them(tmp_path: Path) -> No
         [says("x"), answer("y")],
         [says(image("none.png"), "x", image("none.png")), answer("y"), says({"type": "image_url"})],
     )
-    path.write_text(path.read_text("utf-8") + "no json\n[1]\n", encoding="utf-8")
+    path.write_text("\ufeff" + path.read_text("utf-8") + "\n", encoding="utf-8")
     assert most_images([path]) == 3
+    for bad in ("no json", "[1]", '{"prompts": "x"}'):
+        (tmp_path / "bad.jsonl").write_text(f"\n{bad}\n", encoding="utf-8")
+        with pytest.raises(DataError, match=r"bad\.jsonl, line 2: "):
+            most_images([path, tmp_path / "bad.jsonl"])
     with pytest.raises(DataError, match="cannot be read"):
         most_images([tmp_path / "none.jsonl"])

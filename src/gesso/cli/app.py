@@ -35,7 +35,7 @@ from gesso.cli.serve import serve
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.cli.studio import studio
 from gesso.cli.train import train
-from gesso.errors import GessoError, UserError
+from gesso.errors import GessoError, TrainingError, UserError
 
 app = typer.Typer(
     name="gesso",
@@ -111,7 +111,9 @@ def run(arguments: Sequence[str]) -> int:
     except UserError as error:
         return fail(error, str(error), 2, command, arguments)
     except GessoError as error:
-        return fail(error, str(error), 1, command, arguments)
+        # A full disk is the caller's to mend, whether a run tells of it or not.
+        code = 2 if isinstance(error, TrainingError) and isinstance(error.__cause__, OSError) else 1
+        return fail(error, str(error), code, command, arguments)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except SystemExit as error:

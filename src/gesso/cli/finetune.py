@@ -122,6 +122,9 @@ def finetune(
     evaluate_every: Annotated[
         int | None, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.  [default: 50]")
     ] = None,
+    evaluation_examples: Annotated[
+        int, typer.Option(help="So many of the held-out examples are evaluated, the first ones of the files.")
+    ] = 256,
     patience: Annotated[int, typer.Option(help="End after so many evaluations without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
@@ -136,6 +139,8 @@ def finetune(
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
 
+    from gesso.cli.adapter_base import note_other_base
+    from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve, resolve_config
@@ -191,6 +196,7 @@ def finetune(
         keep_checkpoints=keep,
         log_every=1 if steps is not None and steps <= 50 else 10,
         evaluate_every=(50 if evaluate_every is None else evaluate_every) if evaluates else 0,
+        evaluation_examples=evaluation_examples,
         patience=patience,
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
@@ -224,7 +230,18 @@ def finetune(
         raise OptionError(
             "gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine", option="out"
         )
+    run = RunOptions(
+        out,
+        device,
+        stop_at,
+        max_minutes,
+        threads,
+        plot,
+        tensorboard,
+        result="model" if method == "full" else "adapter",
+    )
     folder = resolve(model, offline=offline)
+    note_other_base(adapter, model)
     recipe = finetune_recipe(
         data,
         folder,
@@ -240,26 +257,26 @@ def finetune(
     from gesso.cli.training import is_main_process, print_result, run_command
 
     if is_main_process():
-        _print_data(cast("FileData", recipe.examples), vary_copies)
-    return run_command(
-        recipe,
-        out,
-        device=device,
-        stop_at=stop_at,
-        max_minutes=max_minutes,
-        threads=threads,
-        plot=plot,
-        tensorboard=tensorboard,
-        finish=partial(print_result, recipe, out),
-    )
+        _print_data(cast("FileData", recipe.examples), vary_copies, evaluation_examples if evaluates else 0)
+    return run_command(recipe, run, partial(print_result, recipe, out))
 
 
-def _print_data(examples: "FileData", vary_copies: float) -> None:
-    """Prints what the data holds, and names the option for answers that take words from their prompts."""
-    from rich.console import Console
+def _print_data(examples: "FileData", vary_copies: float, evaluated: int) -> None:
+    """Prints what the data holds and how much of it is evaluated, and names the option for answers that take words from
+    their prompts.
 
-    told = Console(stderr=True, highlight=False, markup=False)
+    Args:
+        evaluated: held-out examples that are, at most.
+    """
+    from gesso.cli.progress import stderr_console
+
+    told = stderr_console(markup=False, emoji=False)
     told.print(examples.report.summary, style="dim")
+    if 0 < evaluated < (held_out := examples.report.held_out):
+        told.print(
+            f"the held-out loss is that of the first {evaluated:,} of {held_out:,} held out: --evaluation-examples",
+            style="dim",
+        )
     if not vary_copies and (share := examples.copied_share()) >= COPYING:
         told.print(
             f"{share:.0%} of the answers' words stand in their prompts: where they are taken as they are,"

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 from gesso.cli.memory import print_estimate
 from gesso.config import LoraConfig, ModelConfig
@@ -13,7 +14,9 @@ from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
 from gesso.train.data_images import most_images
 from gesso.train.estimate_vision import ImageLoad
-from gesso.train.finetune import Plan, leaves_canvases_out
+from gesso.train.finetune import Plan, check_plan, leaves_canvases_out
+from gesso.train.recipe import Data, Recipe
+from gesso.train.text_files import CopiedText
 from gesso.vision import NO_VISION
 from gesso.vision.size import check_budget
 
@@ -38,7 +41,10 @@ def print_finetune_estimate(
         images: the data, the budget of an image, and whether the tower learns.
 
     Raises:
-        OptionError: all weights of a quantized checkpoint are to be trained, or options contradict each other.
+        OptionError: all weights of a quantized checkpoint are to be trained, examples are longer than the model's
+            positions, or options contradict each other.
+        ConfigError: options contradict each other.
+        DataError: a line of the data is no JSON object.
     """
     method = plan.method
     stored = stored_quantization(folder)
@@ -51,16 +57,32 @@ def print_finetune_estimate(
     if leaves_canvases_out(plan, train, generation):
         train = dataclasses.replace(train, denoiser_loss_weight=0.0)
     files, budget, train_vision = images
+    load = _image_load(files, config, budget, train_vision)
+    check_plan(plan, config, tokens, train_vision)
+    adapter = None if method == "full" else lora
+    # A recipe refuses what contradicts itself, whatever the data is.
+    Recipe(
+        name=f"finetune-{method}",
+        model=config,
+        generation=generation,
+        train=train,
+        text=CopiedText(folder),
+        data=cast(Data, None),
+        start=folder,
+        adapter=adapter,
+        vision="none" if load is None else "trained" if train_vision else "frozen",
+        distill=plan.distill,
+    )
     return print_estimate(
         config,
         train,
         pick_device(device),
         tokens=tokens,
         answer=tokens,
-        adapter=None if method == "full" else lora,
+        adapter=adapter,
         quantize=QLORA if method == "qlora" else stored,
         generation=generation,
-        images=_image_load(files, config, budget, train_vision),
+        images=load,
         teacher=plan.distill is not None and method == "full",
     )
 

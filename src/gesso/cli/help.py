@@ -5,6 +5,7 @@ stands below its name. Plain text rather than boxes: quick to make, and no colum
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -48,6 +49,18 @@ class Command(TyperCommand):
     """Lays out the help of a command that way."""
 
     context_class = Context
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Reads the command line, and refuses an empty path, which would be the current folder."""
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        rest = super().parse_args(ctx, args)
+        parameter: Any
+        for parameter in self.get_params(ctx):
+            values, found = given.get(parameter.name), ctx.params.get(parameter.name)
+            is_path = any(isinstance(value, Path) for value in (found if isinstance(found, list | tuple) else [found]))
+            if is_path and "" in (values if isinstance(values, list | tuple) else [values]):
+                raise typer.BadParameter("it is empty, and names a file or a folder", ctx, parameter)
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the arguments, and the options group by group."""

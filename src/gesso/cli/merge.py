@@ -20,6 +20,7 @@ def merge(
     offline: opt.Offline = False,
 ) -> int:
     """Fold an adapter into its model; the result is a checkpoint that gesso and transformers load."""
+    from gesso.cli.adapter_base import note_other_base
     from gesso.cli.other_words import is_named
     from gesso.errors import OptionError
     from gesso.models.adapter_files import base_of, load_adapter
@@ -33,6 +34,7 @@ def merge(
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
     if not is_named(context) and (trained_on := base_of(adapter)) not in ("", model):
         raise OptionError(f"{adapter} was trained on {trained_on}: name the model to fold it into", option="model")
+    note_other_base(adapter, model)
     folder = resolve(model, offline=offline)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")

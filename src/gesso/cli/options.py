@@ -101,6 +101,7 @@ def load_engine(load: LoadOptions) -> "Engine":
         UserError: see `gesso.load`.
     """
     from gesso import api
+    from gesso.cli.adapter_base import note_other_base
     from gesso.cli.failure import remark
     from gesso.cli.progress import working
 
@@ -108,6 +109,7 @@ def load_engine(load: LoadOptions) -> "Engine":
         name: getattr(load, name)
         for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
     }
+    note_other_base(load.adapter, load.model)
     with working(f"loading {load.model}"):
         return api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
 

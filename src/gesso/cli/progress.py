@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gesso.control.job import Job
     from gesso.engine.engine import Engine, Request
     from gesso.engine.result import GenerationResult
@@ -17,6 +19,15 @@ T = TypeVar("T")
 def is_screen(stream: TextIO | None) -> bool:
     """Says whether `stream` is a terminal on which something can be drawn anew."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+def stderr_console(*, markup: bool = True, emoji: bool = True) -> "Console":
+    """Makes a console on standard error. Where that is no terminal a line is as long as it is: a file has no width, and
+    who searches one looks for whole lines."""
+    from rich.console import Console
+
+    whole = not is_screen(sys.stderr)
+    return Console(stderr=True, highlight=False, markup=markup, emoji=emoji, soft_wrap=whole)
 
 
 @contextlib.contextmanager

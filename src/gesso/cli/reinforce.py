@@ -24,7 +24,7 @@ Reward = Annotated[
     typer.Option(
         metavar="NAME",
         help="right (by the task's grader; the default), score (the task's, which may be a share), or "
-        "FILE.py:FUNCTION, which takes prompt and answer and returns 1 where it is right, less where it is not.",
+        "FILE.py:FUNCTION, which takes prompt and answer and returns 1 or more where it is right, else less.",
     ),
 ]
 
@@ -78,6 +78,7 @@ def reinforce(
     offline: opt.Offline = False,
 ) -> int:
     """Let a model learn from rewards of its own answers; the result is OUT/adapter, or OUT/model with --method full."""
+    from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
@@ -94,6 +95,16 @@ def reinforce(
         raise OptionError(
             "gesso reinforce needs --out, as in: gesso reinforce mini --task arithmetic --out runs/mine", option="out"
         )
+    run = RunOptions(
+        out,
+        device,
+        stop_at,
+        max_minutes,
+        threads,
+        plot,
+        tensorboard,
+        result="model" if method == "full" else "adapter",
+    )
     usual = LoraConfig()
     policy = PolicyConfig(
         group_size=group_size,
@@ -134,14 +145,4 @@ def reinforce(
     )
     from gesso.cli.training import print_result, run_command
 
-    return run_command(
-        recipe,
-        out,
-        device=device,
-        stop_at=stop_at,
-        max_minutes=max_minutes,
-        threads=threads,
-        plot=plot,
-        tensorboard=tensorboard,
-        finish=partial(print_result, recipe, out),
-    )
+    return run_command(recipe, run, partial(print_result, recipe, out))

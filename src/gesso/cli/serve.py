@@ -104,6 +104,8 @@ def serve(
     if batch_workers is not None and batch_folder is None:
         raise OptionError("--batch-workers needs --batch-folder", option="batch_workers")
     bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
+    from gesso.cli.adapter_base import note_other_base
+
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
     with needs("server", "the server needs"):
@@ -143,6 +145,8 @@ def serve(
     with contextlib.ExitStack() as stack:
         traces, listener = stack.enter_context(tracing("gesso")), stack.enter_context(listen(host, port))
         batches = None if batch_folder is None else stack.enter_context(open_store(batch_folder))
+        for place in folders.values():
+            note_other_base(place, load.model)
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         longest = engine.config.canvas_length

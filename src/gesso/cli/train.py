@@ -71,27 +71,22 @@ def train(
             images=images,
             teacher=plan.distill is not None and plan.adapter is None,
         )
+    from gesso.cli.run_options import RunOptions
     from gesso.cli.training import run_command
 
-    return run_command(
-        plan,
-        out or Path("runs") / plan.name,
-        device=device,
-        stop_at=stop_at,
-        max_minutes=max_minutes,
-        threads=threads,
-        plot=plot,
-        tensorboard=tensorboard,
-        finish=partial(_print_checkpoint, export),
-    )
+    folder = out or Path("runs") / plan.name
+    run = RunOptions(folder, device, stop_at, max_minutes, threads, plot, tensorboard, export=export)
+    return run_command(plan, run, partial(_print_checkpoint, folder, export))
 
 
-def _print_checkpoint(export: Path | None, outcome: "Outcome") -> None:
+def _print_checkpoint(out: Path, export: Path | None, outcome: "Outcome") -> None:
     """Prints the newest checkpoint, and writes the best weights to `export`."""
     print(outcome.last)
     if export is not None:
+        from gesso.cli.run_options import note_export
         from gesso.train.checkpoint import export as write_export
 
+        note_export(out, export)
         write_export(outcome.best or outcome.last, export)
         print(export)
 

@@ -7,19 +7,18 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
+from gesso.cli.progress import stderr_console
 from gesso.cli.signals import INTERRUPTED
-from gesso.nn.cpu_threads import decide
-from gesso.options import keyword
 from gesso.train.checkpoint import export
 from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, TrainingCallback, scalars
 from gesso.train.trainer import train
 
 if TYPE_CHECKING:
+    from gesso.cli.run_options import RunOptions
     from gesso.train.recipe import Recipe
 
 REASONS = {
@@ -35,7 +34,6 @@ class ProgressCallback(TrainingCallback):
     """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -45,7 +43,7 @@ class ProgressCallback(TrainingCallback):
             TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(),
         )
-        self.console = Console(stderr=True, highlight=False, emoji=False)
+        self.console = stderr_console(emoji=False)
         self.progress = stack.enter_context(Progress(*columns, console=self.console))
         self.task: Any = None
 
@@ -107,43 +105,30 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def run_training(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    device: str,
-    stop_at: int | None,
-    max_minutes: float | None,
-    threads: int | None,
-    plot: bool,
-    tensorboard: bool,
-) -> Outcome:
+def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
     """Trains with a progress bar, says why the run ended, and plots its losses; a plot that fails is a warning.
 
     Raises:
-        OptionError: an option that is impossible, or one whose package is not installed.
+        OptionError: an option that is impossible.
     """
-
-    from gesso.errors import GessoError, OptionError
-    from gesso.extras import pip_install
+    from gesso.errors import GessoError
     from gesso.train.plot import plot_losses
 
-    for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes)):
-        if value is not None and not value > 0:
-            raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
-    if plot and find_spec("matplotlib") is None:
-        raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
-    decide(threads)
-    interrupted = threading.Event()
-    limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
+    folder, interrupted = options.out, threading.Event()
+    limits: dict[str, Any] = {
+        "device": options.device,
+        "stop_at": options.stop_at,
+        "max_minutes": options.max_minutes,
+        "should_stop": interrupted.is_set,
+    }
     with ExitStack() as stack:
         stack.enter_context(first_interrupt(interrupted.set))
         if not is_main_process():
-            return train(recipe, folder, device=device, **limits)
-        callback = TensorBoardCallback(stack, folder) if tensorboard else ProgressCallback(stack)
-        outcome = train(recipe, folder, device=device, callback=callback, **limits)
+            return train(recipe, folder, **limits)
+        callback = TensorBoardCallback(stack, folder) if options.tensorboard else ProgressCallback(stack)
+        outcome = train(recipe, folder, callback=callback, **limits)
     callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
-    if plot:
+    if options.plot:
         picture = folder / "loss.png"
         try:
             plot_losses(folder / METRICS, picture)
@@ -154,22 +139,22 @@ def run_training(
     return outcome
 
 
-def run_command(recipe: Recipe, folder: Path, *, finish: Callable[[Outcome], None], **options: Any) -> int:
+def run_command(recipe: Recipe, options: RunOptions, finish: Callable[[Outcome], None]) -> int:
     """Trains as `run_training` does, lets the main process write what came of it, and returns the exit code.
 
     Args:
         finish: writes the result of a run that has ended, for whatever reason.
-        options: of `run_training`.
 
     Raises:
         OptionError: what is trained on from would be written over.
     """
     from gesso.errors import OptionError
 
+    folder = options.out
     result = result_folder(recipe, folder).resolve()
     if result in [start.resolve() for start in (recipe.start, recipe.adapter_start) if start is not None]:
         raise OptionError(f"--out is {folder}, whose {result.name} is read from: name another folder", option="out")
-    outcome = run_training(recipe, folder, **options)
+    outcome = run_training(recipe, options)
     if not is_main_process():
         return 0
     finish(outcome)

@@ -185,6 +185,23 @@ def adapter_config_of(model: ModelConfig, folder: Path) -> LoraConfig:
     return load_adapter(whole, folder)
 
 
+def unlike_layer(model: DiffusionGemma, folder: Path) -> str | None:
+    """Returns the name of a layer that has a delta in the model or in the adapter in `folder`, and not in both; None
+    where there is none.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    rest = _read_tensors(folder)
+    for name, _ in adapted_layers(model):
+        own = [f"{PREFIX}{stack}.{key}" for stack in stacks_of(to_hf_module(name)) for key in _of_module(rest, stack)]
+        if not own:
+            return name
+        for key in own:
+            del rest[key]
+    return min(rest).removeprefix(PREFIX).partition(".lora_")[0] if rest else None
+
+
 def _differs(tensors: dict[str, Tensor], module: str) -> bool:
     """Says whether a file's deltas of a layer differ between encoder and decoder, or one of the two has none."""
     parts = [_of_module(tensors, stack) for stack in stacks_of(module)]

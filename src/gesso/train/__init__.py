@@ -7,8 +7,8 @@ A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layo
 -> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises) -> `trainer`,
 `held_out`.
 
-A run: `config` (the optimisation), `recipe` (all of a run), `recipes/`, `finetune`, `evaluate`, `records`, `plot`,
-`estimate`, `text_files`; `identity` (what a run that goes on must have in common) and `checkpoint`.
+A run: `config` (the optimisation), `recipe` (all of a run), `recipes/`, `finetune`, `evaluate`, `records`, `samples`,
+`plot`, `estimate`, `text_files`; `identity` (what a run that goes on must have in common) and `checkpoint`.
 
 Other objectives: `deepen` (more layers than the start has), `distill` (a teacher further on), `on_policy` (along the
 model's own canvases), `reinforce/`. Images: `masks`, `vision`, `data_images`, `estimate_vision` (chats with images);

@@ -20,7 +20,7 @@ from gesso.errors import CheckpointError, ConfigError, TrainingError
 from gesso.json_files import read_json
 from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
-from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter
+from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter, unlike_layer
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.models.loading import load_folder, read_generation_defaults
@@ -38,6 +38,8 @@ from gesso.train.vision import resume_vision
 STATE = "trainer.json"
 _NAME = re.compile(r"step-\d{6,}")
 OPTIMIZER = "optimizer.safetensors"
+PRECISION = "precision"
+"""Names what a run may go on with another of: its steps are then not those that it would have taken."""
 _DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
 """What is said of a run whose digest of that name is another."""
 
@@ -95,7 +97,7 @@ def save_checkpoint(
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
-            state = {**identity, **dataclasses.asdict(progress)}
+            state = {**identity, PRECISION: recipe.train.precision, **dataclasses.asdict(progress)}
             (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
@@ -193,6 +195,11 @@ def resume(
         found, ours = read_adapter_config(folder), recipe.adapter
         if (found.rank, found.scale) != (ours.rank, ours.scale):
             raise CheckpointError(f"{folder} holds an adapter of rank {found.rank} and alpha {found.alpha:g}")
+        if (unlike := unlike_layer(model, folder)) is not None:
+            raise CheckpointError(
+                f"{folder} was trained with other settings (target: {unlike} has a delta on one side alone): "
+                "go on with the same, or train into another folder"
+            )
         load_adapter_weights(model, folder, shard_like)
     try:
         tensors = load_file(folder / OPTIMIZER)
@@ -203,6 +210,12 @@ def resume(
     except KeyError as error:
         raise CheckpointError(f"{folder / OPTIMIZER}: {error.args[0]} belongs to no parameter of the model") from None
     return progress
+
+
+def precision_of(checkpoint: Path) -> str | None:
+    """Returns the precision that a checkpoint was trained with; None where it does not say."""
+    found = read_json(checkpoint / STATE).get(PRECISION)
+    return found if isinstance(found, str) else None
 
 
 def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Progress:

@@ -8,6 +8,8 @@ from typing import Any
 from gesso.errors import DataError
 from gesso.text.output import CHANNEL, CHANNEL_END
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""May stand before the first line of a file."""
 LINE_KEYS = ("messages", "tools", "prompt", "completion", "source", "text")
 MESSAGE_KEYS = {
     "system": ("content",),

@@ -1,7 +1,6 @@
 """Reads the images that lines of training data name: files beside the data file, or data URLs."""
 
 import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from gesso.engine.media import Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
+from gesso.train.data_fields import BYTE_ORDER_MARK, parse_line
 from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import DEFAULT_BUDGET
@@ -96,26 +96,28 @@ class ImageReader:
 
 
 def most_images(files: Sequence[Path]) -> int:
-    """Returns the most images that any line of some files holds, for an estimate: nothing else is read or checked.
+    """Returns the most images that any line of some files holds, for an estimate; that lines are JSON objects of known
+    keys is all that is checked of them.
 
     Raises:
-        DataError: a file cannot be read.
+        DataError: a file cannot be read, or a line cannot.
     """
     most = 0
     for path in files:
         try:
-            with path.open(encoding="utf-8-sig", errors="replace") as lines:
-                most = max(most, max(map(_images_in, lines), default=0))
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    try:
+                        most = max(most, _images_in(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line))
+                    except DataError as error:
+                        raise DataError(f"{path}, line {number}: {error}") from None
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from None
     return most
 
 
-def _images_in(line: str) -> int:
-    try:
-        messages = json.loads(line).get("messages")
-    except (ValueError, AttributeError, RecursionError):
-        return 0
+def _images_in(line: bytes) -> int:
+    messages = parse_line(line).get("messages") if line.strip() else None
     if not isinstance(messages, list):
         return 0
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]

@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 from os import fstat
 from pathlib import Path
 from stat import S_ISREG
@@ -12,9 +13,10 @@ from typing import BinaryIO
 import numpy as np
 
 from gesso.errors import DataError, TextError
+from gesso.train.data_fields import BYTE_ORDER_MARK
 from gesso.train.data_lines import LineReader
 
-BYTE_ORDER_MARK, SPACE = b"\xef\xbb\xbf", b" \t\r\n"
+SPACE = b" \t\r\n"
 EXAMPLE = np.dtype([("file", "<i4"), ("offset", "<i8"), ("part", "<i4"), ("length", "<i4")])
 ROW = struct.Struct("<iqii")
 """One `EXAMPLE`, written."""
@@ -55,13 +57,14 @@ class Report:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DataFile:
     """Describes a file as the first pass found it."""
 
     path: Path
     size: int
     mtime_ns: int
+    """When it was changed, as far as is known: one that was only touched since is read whole again, once."""
     digest: str
 
     def open(self) -> BinaryIO:
@@ -72,13 +75,16 @@ class DataFile:
         """
         file = _open(self.path)
         found = fstat(file.fileno())
-        if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
-            file.close()
-            raise DataError(f"{self.path} has changed since it was first read; start again")
+        if found.st_mtime_ns != self.mtime_ns or found.st_size != self.size:
+            if found.st_size != self.size or hashlib.file_digest(file, "sha256").hexdigest() != self.digest:
+                file.close()
+                raise DataError(f"{self.path} has changed since it was first read; start again")
+            self.mtime_ns = found.st_mtime_ns
+            file.seek(0)
         return file
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
     except OSError as error:

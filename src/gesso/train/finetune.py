@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from gesso.config import LoraConfig
+from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import adapter_config_of
@@ -94,6 +94,23 @@ def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationCo
     return causal_only
 
 
+def check_plan(plan: Plan, model: ModelConfig, max_length: int, train_vision: bool) -> None:
+    """Refuses what no data can make possible.
+
+    Raises:
+        OptionError: examples that are longer than the model's positions, or a vision tower that an adapter is to hold.
+    """
+    if train_vision and plan.method != "full":
+        raise OptionError(
+            "train_vision needs the method full: an adapter's file holds no vision tower", option="train_vision"
+        )
+    if max_length > model.max_position_embeddings:
+        raise OptionError(
+            f"max_length {max_length} is past the model's {model.max_position_embeddings} positions",
+            option="max_length",
+        )
+
+
 def finetune_recipe(
     files: Sequence[Path],
     folder: Path,
@@ -122,16 +139,8 @@ def finetune_recipe(
     """
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
-    if train_vision and plan.method != "full":
-        raise OptionError(
-            "train_vision needs the method full: an adapter's file holds no vision tower", option="train_vision"
-        )
     model = read_model_config(folder)
-    if data.max_length > model.max_position_embeddings:
-        raise OptionError(
-            f"max_length {data.max_length} is past the model's {model.max_position_embeddings} positions",
-            option="max_length",
-        )
+    check_plan(plan, model, data.max_length, train_vision)
     if adapter_start is not None:
         adapter = adapter_config_of(model, adapter_start)
     elif plan.method != "full":

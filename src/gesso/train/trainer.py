@@ -11,21 +11,19 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError, UserError
 from gesso.file_lock import held_folder
-from gesso.text.chat_template import ChatTemplate
-from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
     checkpoints,
+    precision_of,
     remove,
     remove_leftovers,
     resume,
@@ -60,6 +58,7 @@ from gesso.train.records import (
     truncate_records,
 )
 from gesso.train.reinforce.objective import PolicyObjective
+from gesso.train.samples import answer_prompts
 from gesso.train.step import learning_rate, start_model
 from gesso.train.vision import start_vision
 
@@ -153,6 +152,9 @@ class _Run:
                 continue
             for passed in damaged:
                 self.callback.warned(f"{passed}; going on from {folder.name}")
+            before, now = precision_of(folder), self.recipe.train.precision
+            if before not in (None, now):
+                self.callback.warned(f"{folder} was trained with precision {before!r}, and goes on with {now!r}")
             self._truncate_records(progress.step)
             return progress
         if damaged:
@@ -179,7 +181,10 @@ class _Run:
             return self._outcome(path, "patience" if first < last else reason)
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
         totals, since, tokens, steps = torch.zeros(()), time.monotonic(), 0, 0
-        for step, batch in enumerate(self.objective.batches(first, last), start=first):
+        batches = self.objective.batches(first, last)
+        for step in range(first, last):
+            with self._keeping_steps():
+                batch = next(batches)
             measured, count = self._step(step, batch)
             totals = totals + measured
             tokens += count
@@ -225,6 +230,22 @@ class _Run:
         state = self.model, self.optimizer, self.progress
         return save_checkpoint(self.recipe, self.identity, *state, self.out, self.group, self.vision)
 
+    @contextlib.contextmanager
+    def _keeping_steps(self) -> Iterator[None]:
+        """Writes a checkpoint where what does not change the weights fails: data, a reward, want of memory.
+
+        Of several processes one may fail alone, and alone it cannot write.
+        """
+        try:
+            yield
+        except Exception:
+            step = self.progress.step
+            if step and self.group.size == 1 and not checkpoint_path(self.out, step).exists():
+                with contextlib.suppress(TrainingError):
+                    path = self._save()
+                    self.callback.warned(f"the run ends behind step {step}, which is kept: {path}")
+            raise
+
     def _outcome(self, last: Path, reason: Reason) -> Outcome:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
         return Outcome(last, best if best.exists() else None, reason)
@@ -236,7 +257,8 @@ class _Run:
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
-        measures, tokens = self.objective.backward(batch)
+        with self._keeping_steps():
+            measures, tokens = self.objective.backward(batch)
         if self.replicated:
             average_gradients(self._trained(), group)
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self._trained(), config.gradient_clip))
@@ -246,7 +268,8 @@ class _Run:
 
     def _evaluate(self) -> bool:
         """Evaluates on what is held out; returns whether it is the best so far."""
-        measures = self.objective.evaluate()
+        with self._keeping_steps():
+            measures = self.objective.evaluate()
         loss, best = measures[0], self.progress.best_loss
         if not math.isfinite(loss):
             raise TrainingError(f"step {self.progress.step}: what is held out has a loss that is not a number")
@@ -270,28 +293,16 @@ class _Run:
         return "interrupted" if flags[1] else "minutes" if flags[0] else None
 
     def _sample(self) -> None:
-        """Answers the fixed prompts with the model as it is, by seeds that never change; a run survives one that
-        cannot be answered."""
+        """Answers the fixed prompts; a run survives one that cannot be answered."""
         try:
-            self._answer_prompts()
+            for sample in answer_prompts(self.recipe, self.model, self.progress.step, self.out / ".text"):
+                self._append(SAMPLES, sample)
+                self.callback.sampled(sample)
         except (UserError, OSError) as error:
             if self.group.is_main:
                 self.callback.warned(f"step {self.progress.step}: no sample: {error}")
         finally:
             self.model.train()
-
-    def _answer_prompts(self) -> None:
-        text = self.out / ".text"
-        self.recipe.text.write(text)
-        tokenizer = Tokenizer.from_folder(text)
-        template = ChatTemplate.from_folder(text)
-        self.model.eval()
-        engine = Engine(self.model, tokenizer, template, self.recipe.generation)
-        for seed, prompt in enumerate(self.recipe.train.sample_prompts):
-            result = engine.generate(prompt, seed=seed, raw=template is None)
-            sample = Sample(self.progress.step, prompt, result.text, tuple(result.denoising_steps))
-            self._append(SAMPLES, sample)
-            self.callback.sampled(sample)
 
     def _append(self, name: str, record: Record | Evaluation | Sample) -> None:
         if not self.group.is_main:

@@ -10,9 +10,9 @@ from gesso.control.grading import Grader, message_text
 from gesso.errors import DataError, OptionError
 from gesso.tasks.base import Example, Task, evaluation_set, held_out
 from gesso.tasks.registry import TRAINING_TASKS
-from gesso.train.data_fields import parse_line
+from gesso.train.data_fields import BYTE_ORDER_MARK, parse_line
 from gesso.train.evaluate import example_request
-from gesso.train.file_scan import BYTE_ORDER_MARK, hash_share
+from gesso.train.file_scan import hash_share
 from gesso.train.reinforce.config import Case
 from gesso.train.reinforce.rewards import Graded, Judged, Reward, Same, unit_tests
 from gesso.train.task_data import refuse_images

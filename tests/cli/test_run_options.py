@@ -1,0 +1,76 @@
+"""What commands that train refuse before they read anything: options, and folders that are not theirs."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+
+COMMANDS = (
+    ("finetune", "none.jsonl"),
+    ("reinforce", "mini", "--prompts", "none.jsonl"),
+    ("train", "mini"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--stop-at", 0), "--stop-at must be above 0, got 0"),
+        (("--max-minutes", "nan"), "--max-minutes must be above 0, got nan"),
+        (("--threads", 0), "--threads must be at least 1, got 0"),
+        (("--device", "abacus"), "'abacus' does not exist"),
+        (("--out", "{file}"), "{file} is a file, and it names a folder"),
+        (("--out", "{file}/run"), "{file}/run is no folder: {file} is a file"),
+        (("--out", ""), "it is empty, and names a file or a folder"),
+    ],
+)
+def test_options_are_refused_before_anything_is_read(
+    gesso: Gesso, tmp_path: Path, command: tuple[str, ...], options: tuple[object, ...], message: str
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    given = [str(option).format(file=file) for option in options]
+    outcome = gesso(*command, "--out", tmp_path / "run", *given)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert message.format(file=file) in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("options", "name"), [((), "adapter"), (("--method", "full"), "model")])
+def test_a_result_of_no_run_is_not_written_over(
+    gesso: Gesso, tmp_path: Path, options: tuple[str, ...], name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").touch()
+    for command in COMMANDS[:2]:
+        outcome = gesso(*command, "--out", tmp_path, *options)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert f"--out {tmp_path} holds {name} already, and no run that goes on: name another" in outcome.err
+
+
+def test_only_the_runs_own_export_is_replaced(gesso: Gesso, tmp_path: Path) -> None:
+    def part(out: str, step: int, export: Path) -> tuple[int, str]:
+        outcome = gesso("train", "mini", "--out", tmp_path / out, "--stop-at", step, "--export", export)
+        return outcome.code, outcome.err
+
+    file, export = tmp_path / "file", tmp_path / "export"
+    file.touch()
+    assert f"--export {file} is a file, and it names a folder" in part("run", 1, file)[1]
+    export.mkdir()
+    assert part("run", 1, export)[0] == 0
+    first = (export / "model.safetensors").read_bytes()
+    code, err = part("other", 1, export)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"--export {export} is there already and no empty folder, and this run did not write it" in err
+    assert not (tmp_path / "other").exists()
+    assert part("run", 2, export)[0] == 0
+    assert (export / "model.safetensors").read_bytes() != first
+
+
+def test_an_empty_path_is_no_file_either(gesso: Gesso, tmp_path: Path) -> None:
+    for arguments in (("finetune", "", "--out", tmp_path), ("merge", "", "--out", tmp_path), ("lab", "--report", "")):
+        outcome = gesso(*arguments)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert "it is empty, and names a file or a folder" in outcome.err
