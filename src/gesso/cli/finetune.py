@@ -1,6 +1,5 @@
 """Implements `gesso finetune`."""
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -138,8 +137,8 @@ def finetune(
     offline: opt.Offline = False,
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
-
     from gesso.cli.adapter_base import note_other_base
+    from gesso.cli.finetune_checks import check_contradictions, check_evaluation
     from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
@@ -148,7 +147,7 @@ def finetune(
     from gesso.train.data_encoder import FileDataConfig
     from gesso.train.finetune import Plan, finetune_recipe
 
-    _check_contradictions(
+    check_contradictions(
         method=method,
         adapter=adapter,
         shape={"rank": rank, "alpha": alpha, "dropout": dropout, "target": target},
@@ -165,7 +164,7 @@ def finetune(
     )
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
     evaluates = bool(share or held_out_file)
-    _check_evaluation(evaluates, patience, evaluate_every)
+    check_evaluation(evaluates, patience, evaluate_every)
     usual = LoraConfig()
     lora = LoraConfig(
         usual.rank if rank is None else rank,
@@ -283,58 +282,3 @@ def _print_data(examples: "FileData", vary_copies: float, evaluated: int) -> Non
             " --vary-copies 0.9 teaches to copy any",
             style="dim",
         )
-
-
-def _check_contradictions(
-    *,
-    method: str,
-    adapter: Path | None,
-    shape: Mapping[str, object],
-    experts: bool,
-    estimate: bool,
-    steps: int | None,
-    epochs: float | None,
-    held_out: float | None,
-    held_out_file: list[Path] | None,
-    sample_every: int | None,
-    sample_prompt: list[str] | None,
-    own_drafts: float,
-    draft_rounds: int | None,
-) -> None:
-    """Raises OptionError where two options exclude each other, or one needs another.
-
-    Args:
-        shape: options that shape an adapter, by name; None where one was not given.
-    """
-    from gesso.errors import OptionError
-
-    shaped = [name for name, value in shape.items() if value is not None]
-    if adapter is not None and (method == "full" or shaped or experts or estimate):
-        other = "method full" if method == "full" else (shaped or ["experts" if experts else "estimate"])[0]
-        raise OptionError(f"--adapter has its own shape and goes on from there: leave out --{other}", option="adapter")
-    if method == "full" and (shaped or experts):
-        raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
-    if experts and shape["target"]:
-        raise OptionError(
-            "--experts adds the experts to the default targets; with --target name layers.*.experts", option="experts"
-        )
-    if steps is not None and epochs is not None:
-        raise OptionError("--steps stands in the place of --epochs: give one of them", option="steps")
-    if held_out is not None and held_out_file:
-        raise OptionError("--held-out and --held-out-file exclude each other", option="held_out")
-    if sample_every is not None and not sample_prompt:
-        raise OptionError("--sample-every needs a --sample-prompt", option="sample_every")
-    if draft_rounds is not None and not own_drafts:
-        raise OptionError("--draft-rounds needs --own-drafts", option="draft_rounds")
-    if not 0 <= own_drafts <= 1:
-        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
-
-
-def _check_evaluation(evaluates: bool, patience: int, evaluate_every: int | None) -> None:
-    """Raises OptionError where something is asked of evaluations, and nothing is held out."""
-    from gesso.errors import OptionError
-
-    for name, value in (("patience", patience), ("evaluate-every", evaluate_every)):
-        if value and not evaluates:
-            option = name.replace("-", "_")
-            raise OptionError(f"--{name} is of what is held out, and --held-out 0 holds out nothing", option=option)
