@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, hypothesis without a clock, and reference checkpoints made once a session."""
 
+import gc
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("gesso", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gesso")
+
+
+def pytest_collection_finish() -> None:
+    """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
