@@ -71,9 +71,13 @@ def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, d
     outcome = gesso("finetune", data, *run, "--stop-at", 1)
     assert outcome.code == 0, outcome.err
     assert "the held-out loss is that of the first 256 of 320 held out: --evaluation-examples\n" in outcome.err
-    outcome = gesso("finetune", data, *run, "--evaluation-examples", 320)
-    assert outcome.code == 0, outcome.err
-    assert "the held-out loss is that" not in outcome.err
+    outcome = gesso("finetune", data, *run, "--steps", 2, "--evaluation-examples", 320)
+    assert (outcome.code, "(evaluation_examples 256, now 320)" in outcome.err) == (2, True), "losses of others"
+    silent = ("--out", tmp_path / "other", *run[2:])
+    for options in (("--evaluation-examples", 320), ("--evaluate-every", 0, "--steps", 2)):
+        outcome = gesso("finetune", data, *silent, *options)
+        assert outcome.code == 0, outcome.err
+        assert "the held-out loss is that" not in outcome.err
     assert "--evaluation-examples must be at least 1" in gesso("finetune", data, *run, "--evaluation-examples", 0).err
 
 
@@ -231,6 +235,11 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--batch-size", 0), "--batch-size must be at least 1"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "--patience is of what is held out"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--evaluate-every", 2), "--held-out 0 holds out nothing"),
+        (("{data}", "--out", "{out}", "--held-out", 0, "--evaluation-examples", 2), "--held-out 0 holds out nothing"),
+        (
+            ("{data}", "--out", "{out}", "--evaluate-every", 0, "--evaluation-examples", 2),
+            "--evaluation-examples is of evaluations, and --evaluate-every 0 makes none",
+        ),
         (("{data}", "--out", "{out}", "--evaluate-every", 0, "--patience", 2), "--patience counts evaluations"),
         (("{data}", "--out", "{out}", "--thinking", "maybe"), "thinking 'maybe' does not exist"),
         (("{data}", "--out", "{out}", "--method", "full", "--rank", 4), "--rank shapes an adapter"),

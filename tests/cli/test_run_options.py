@@ -1,10 +1,12 @@
 """What commands that train refuse before they read anything: options, and folders that are not theirs."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Gesso
+from gesso.cli.run_options import EXPORTS, exported, note_export
 
 COMMANDS = (
     ("finetune", "none.jsonl"),
@@ -58,6 +60,9 @@ def test_only_the_runs_own_export_is_replaced(gesso: Gesso, tmp_path: Path) -> N
     file, export = tmp_path / "file", tmp_path / "export"
     file.touch()
     assert f"--export {file} is a file, and it names a folder" in part("run", 1, file)[1]
+    for place in (tmp_path / "run", tmp_path, tmp_path / "run" / "step-000001"):
+        assert f"--export {place} is where the run lies: name another folder" in part("run", 1, place)[1]
+    assert not (tmp_path / "run").exists()
     export.mkdir()
     assert part("run", 1, export)[0] == 0
     first = (export / "model.safetensors").read_bytes()
@@ -67,6 +72,20 @@ def test_only_the_runs_own_export_is_replaced(gesso: Gesso, tmp_path: Path) -> N
     assert not (tmp_path / "other").exists()
     assert part("run", 2, export)[0] == 0
     assert (export / "model.safetensors").read_bytes() != first
+
+
+def test_exports_are_known_by_any_name_and_where_they_were_moved_with_their_run(tmp_path: Path) -> None:
+    run = tmp_path / "here" / "run"
+    run.mkdir(parents=True)
+    names = ("plain", "two\nlines", os.fsdecode(b"no\xffutf"))
+    for name in names:
+        note_export(run, run.parent / name)
+        note_export(run, run.parent / name)
+    assert exported(run) == [run.parent / name for name in names]
+    moved = run.parent.rename(tmp_path / "there")
+    assert exported(moved / "run") == [moved / name for name in names]
+    (moved / "run" / EXPORTS).write_text("of another program\n3\n")
+    assert exported(moved / "run") == []
 
 
 def test_an_empty_path_is_no_file_either(gesso: Gesso, tmp_path: Path) -> None:

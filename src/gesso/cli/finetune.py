@@ -122,8 +122,9 @@ def finetune(
         int | None, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.  [default: 50]")
     ] = None,
     evaluation_examples: Annotated[
-        int, typer.Option(help="So many of the held-out examples are evaluated, the first ones of the files.")
-    ] = 256,
+        int | None,
+        typer.Option(help="So many of the held-out examples are evaluated, the first ones of the files; 256."),
+    ] = None,
     patience: Annotated[int, typer.Option(help="End after so many evaluations without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
@@ -164,7 +165,9 @@ def finetune(
     )
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
     evaluates = bool(share or held_out_file)
-    check_evaluation(evaluates, patience, evaluate_every)
+    every = (50 if evaluate_every is None else evaluate_every) if evaluates else 0
+    asked = {"patience": patience, "evaluate_every": evaluate_every, "evaluation_examples": evaluation_examples}
+    check_evaluation(evaluates, every, asked)
     usual = LoraConfig()
     lora = LoraConfig(
         usual.rank if rank is None else rank,
@@ -194,8 +197,8 @@ def finetune(
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,
         log_every=1 if steps is not None and steps <= 50 else 10,
-        evaluate_every=(50 if evaluate_every is None else evaluate_every) if evaluates else 0,
-        evaluation_examples=evaluation_examples,
+        evaluate_every=every,
+        evaluation_examples=256 if evaluation_examples is None else evaluation_examples,
         patience=patience,
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
@@ -256,7 +259,7 @@ def finetune(
     from gesso.cli.training import is_main_process, print_result, run_command
 
     if is_main_process():
-        _print_data(cast("FileData", recipe.examples), vary_copies, evaluation_examples if evaluates else 0)
+        _print_data(cast("FileData", recipe.examples), vary_copies, settings.evaluation_examples if every else 0)
     return run_command(recipe, run, partial(print_result, recipe, out))
 
 

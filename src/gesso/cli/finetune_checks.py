@@ -49,9 +49,19 @@ def check_contradictions(
         raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
 
 
-def check_evaluation(evaluates: bool, patience: int, evaluate_every: int | None) -> None:
-    """Raises OptionError where something is asked of evaluations, and nothing is held out."""
-    for name, value in (("patience", patience), ("evaluate-every", evaluate_every)):
+def check_evaluation(evaluates: bool, every: int, asked: Mapping[str, int | None]) -> None:
+    """Raises OptionError where something is asked of evaluations, and there are none.
+
+    Args:
+        evaluates: whether something is held out.
+        every: steps between evaluations; 0 never.
+        asked: options of evaluations by name; None or 0 where nothing is asked.
+    """
+    for option, value in asked.items():
         if value and not evaluates:
-            option = name.replace("-", "_")
-            raise OptionError(f"--{name} is of what is held out, and --held-out 0 holds out nothing", option=option)
+            flag = option.replace("_", "-")
+            raise OptionError(f"--{flag} is of what is held out, and --held-out 0 holds out nothing", option=option)
+    if asked["evaluation_examples"] and not every:
+        raise OptionError(
+            "--evaluation-examples is of evaluations, and --evaluate-every 0 makes none", option="evaluation_examples"
+        )

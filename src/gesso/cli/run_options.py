@@ -1,6 +1,9 @@
 """Holds the options that all commands that train share, and refuses what is impossible of them before anything is read.
 Imported when a run starts."""
 
+import contextlib
+import json
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +16,7 @@ from gesso.options import keyword
 from gesso.train.checkpoint import checkpoints
 
 EXPORTS = "exports.txt"
-"""Names the folders that a run wrote its result to, one a line: these it may replace."""
+"""Names the folders that a run wrote its result to, seen from its own, a JSON string a line: these it may replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class RunOptions:
     """Says where a run lies and computes, when it ends and what it shows. Threads are taken when this is made.
 
     Raises:
-        OptionError: an option that is impossible, one whose package is not installed, or a folder that cannot be
-            written to or holds what is not this run's.
+        OptionError: an option that is impossible, one whose package is not installed, or a folder that cannot be one
+            or holds what is not this run's.
     """
 
     out: Path
@@ -56,10 +59,14 @@ class RunOptions:
             )
         if self.export is not None:
             check_folder(self.export, "export")
-            if is_filled(self.export) and self.export.resolve() not in exported(self.out):
+            place, out = self.export.resolve(), self.out.resolve()
+            inside = place.relative_to(out).parts if out in place.parents else ()
+            if place == out or place in out.parents or (inside and inside[0].startswith("step-")):
+                raise OptionError(f"--export {self.export} is where the run lies: name another folder", option="export")
+            if is_filled(self.export) and place not in exported(self.out):
                 raise OptionError(
                     f"--export {self.export} is there already and no empty folder, and this run did not write it: "
-                    "name another",
+                    "remove it, or name another",
                     option="export",
                 )
         decide(self.threads)
@@ -83,13 +90,16 @@ def is_filled(folder: Path) -> bool:
 
 
 def exported(out: Path) -> list[Path]:
-    """Returns the folders that the run in `out` wrote its result to."""
+    """Returns the folders that the run in `out` wrote its result to; they may have been moved with it."""
     path = out / EXPORTS
-    return [Path(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
+    lines = path.read_text("ascii", errors="replace").splitlines() if path.is_file() else []
+    with contextlib.suppress(ValueError, TypeError):  # somebody else's file of that name
+        return [(out.resolve() / json.loads(line)).resolve() for line in lines]
+    return []
 
 
 def note_export(out: Path, folder: Path) -> None:
     """Notes that the run in `out` writes its result to `folder`."""
     if folder.resolve() not in exported(out):
-        with (out / EXPORTS).open("a", encoding="utf-8") as file:
-            file.write(f"{folder.resolve()}\n")
+        with (out / EXPORTS).open("a", encoding="ascii") as file:
+            file.write(json.dumps(os.path.relpath(folder.resolve(), out.resolve())) + "\n")

@@ -97,7 +97,7 @@ def save_checkpoint(
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
-            state = {**identity, PRECISION: recipe.train.precision, **dataclasses.asdict(progress)}
+            state = {**identity, PRECISION: precision(recipe, group), **dataclasses.asdict(progress)}
             (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
@@ -212,8 +212,13 @@ def resume(
     return progress
 
 
+def precision(recipe: Recipe, group: ProcessGroup) -> str:
+    """Returns the type of a run's products on the device at hand."""
+    return "bfloat16" if recipe.train.is_half(group.device.type) else "float32"
+
+
 def precision_of(checkpoint: Path) -> str | None:
-    """Returns the precision that a checkpoint was trained with; None where it does not say."""
+    """Returns the type of the products that a checkpoint was trained with; None where it does not say."""
     found = read_json(checkpoint / STATE).get(PRECISION)
     return found if isinstance(found, str) else None
 

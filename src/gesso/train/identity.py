@@ -46,6 +46,8 @@ def identity_of(recipe: Recipe) -> dict[str, object]:
     policy = None if recipe.policy is None else dataclasses.asdict(recipe.policy)
     found: dict[str, object] = {"recipe": recipe.name, "base": recipe.base, "data": recipe.data.fingerprint}
     found |= {name: getattr(recipe.train, name) for name in _SETTINGS}
+    if recipe.train.evaluate_every:  # the best loss so far is that of these
+        found["evaluation_examples"] = recipe.train.evaluation_examples
     if recipe.start is not None:
         found[WEIGHTS] = digest_weights(recipe.start)
     if recipe.adapter is not None:

@@ -23,6 +23,7 @@ from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
     checkpoints,
+    precision,
     precision_of,
     remove,
     remove_leftovers,
@@ -152,9 +153,9 @@ class _Run:
                 continue
             for passed in damaged:
                 self.callback.warned(f"{passed}; going on from {folder.name}")
-            before, now = precision_of(folder), self.recipe.train.precision
+            before, now = precision_of(folder), precision(self.recipe, self.group)
             if before not in (None, now):
-                self.callback.warned(f"{folder} was trained with precision {before!r}, and goes on with {now!r}")
+                self.callback.warned(f"{folder} was trained in {before}, and goes on in {now}: --precision")
             self._truncate_records(progress.step)
             return progress
         if damaged:
@@ -232,7 +233,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _keeping_steps(self) -> Iterator[None]:
-        """Writes a checkpoint where what does not change the weights fails: data, a reward, want of memory.
+        """Writes a checkpoint where a step fails before it changes the weights: data, a reward, want of memory.
 
         Of several processes one may fail alone, and alone it cannot write.
         """
@@ -241,7 +242,7 @@ class _Run:
         except Exception:
             step = self.progress.step
             if step and self.group.size == 1 and not checkpoint_path(self.out, step).exists():
-                with contextlib.suppress(TrainingError):
+                with contextlib.suppress(Exception):  # of two errors the first is told
                     path = self._save()
                     self.callback.warned(f"the run ends behind step {step}, which is kept: {path}")
             raise
@@ -268,8 +269,7 @@ class _Run:
 
     def _evaluate(self) -> bool:
         """Evaluates on what is held out; returns whether it is the best so far."""
-        with self._keeping_steps():
-            measures = self.objective.evaluate()
+        measures = self.objective.evaluate()
         loss, best = measures[0], self.progress.best_loss
         if not math.isfinite(loss):
             raise TrainingError(f"step {self.progress.step}: what is held out has a loss that is not a number")
