@@ -76,8 +76,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     shape, adapter = config(arguments.layers, small=arguments.small), LoraConfig()
     answer = min(256, arguments.tokens // 2)
     grouped = device.type == "cuda" and device_groups(device)
-    settings = {"gradient_checkpointing": True, "device_type": device.type, "grouped": grouped}
-    work = Workload(1, arguments.tokens, answer, 256, **settings)
+    work = Workload(
+        1, arguments.tokens, answer, 256, gradient_checkpointing=True, device_type=device.type, grouped=grouped
+    )
     expected = estimate(shape, work, dtype=torch.bfloat16, adapter=adapter, quantize=QLORA)
     model = random_model(shape, device)
     attach(model, adapter)

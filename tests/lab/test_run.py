@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,13 +102,18 @@ def test_another_dtype_has_answers_of_its_own(lab: Callable[..., LabResult], tin
     assert lab(engine=half).made == lab().made == 0
 
 
-def test_a_check_that_changed_is_asked_anew(lab: Callable[..., LabResult], tmp_path: Path) -> None:
+def test_a_check_that_changed_is_asked_anew(
+    lab: Callable[..., LabResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same second and of the same size, by which Python's bytecode would be taken for its own."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file = tmp_path / "checks.py"
     settings = (Setting({**SHORT, "best_of": 2, "check": f"{file}:check"}),)
     for returned, passes in ((0, 6), (1, 1)):
         file.write_text(f"def check(prompt, text):\n    return {returned}\n", "utf-8")
         result = lab(settings, examples=1)
         assert (result.made, result.rows[0].passes) == (1, passes)
+    assert not (tmp_path / "__pycache__").exists()
 
 
 def test_answers_of_another_version_are_made_anew(lab: Callable[..., LabResult], tmp_path: Path) -> None:

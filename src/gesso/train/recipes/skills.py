@@ -190,8 +190,8 @@ def skills_17() -> Recipe:
 
 def skills_18() -> Recipe:
     """Goes on from the mean of where `skills-17` began and ended, in `runs/skills-17/mean`, with more of what had
-    become worse."""
-    recipe = _causal_run(18, skill_mixtures.EIGHTEENTH, steps=1500, learning_rate=1e-3)
+    become worse. Run once; not bundled."""
+    recipe = _causal_run(18, skill_mixtures.EIGHTEENTH, steps=1697, learning_rate=1e-3)
     train = dataclasses.replace(recipe.train, warmup_steps=60)
     return dataclasses.replace(recipe, train=train, start=Path("runs/skills-17/mean"))
 
