@@ -90,6 +90,8 @@ def load(
     family = family_of(folder)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
+    if adapter == "":
+        raise OptionError("adapter is empty, and names a folder", option="adapter")
     merged = None if adapter is None else Path(adapter)
     runner: ModelRunner
     if family is not None:

@@ -45,7 +45,7 @@ def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path,
 
 
 def test_an_adapter_on_another_bundled_model_is_said(
-    gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path
+    gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = f"gesso: warning: {adapter} was trained on mini, and skills is another model: --model mini\n"
     request = ("generate", "What is 2 + 2?", "--adapter", adapter, "--max-denoising-steps", 1)
@@ -56,6 +56,11 @@ def test_an_adapter_on_another_bundled_model_is_said(
         assert outcome.err.count(told) == 1
     for model in ("mini", bundled / "skills"):
         assert "warning" not in gesso(*request, "--model", model).err
+    (tmp_path / "skills").symlink_to(bundled / "mini")
+    monkeypatch.chdir(tmp_path)
+    assert "warning" not in gesso(*request, "--model", "skills").err, "a folder of that name comes first"
+    empty = gesso("generate", "hi", "--adapter", "")
+    assert (empty.code, "adapter is empty, and names a folder" in empty.err) == (2, True)
 
 
 def test_a_folder_that_holds_something_is_left_alone(

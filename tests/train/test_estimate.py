@@ -1,5 +1,6 @@
 """The memory estimate against what a step of the same settings really holds, tensor by tensor, and the 26B's."""
 
+import dataclasses
 import weakref
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,14 @@ def test_a_process_of_several_holds_its_part_of_each_sequence() -> None:
     assert quarter.activations < half.activations
     assert half.weights < 0.6 * whole.weights
     assert (whole.gathered, half.gathered > 0) == (0, True)
+
+
+@pytest.mark.parametrize(("width", "grouped"), [(704, True), (700, False)])
+def test_experts_whose_rows_are_not_aligned_count_no_groups(width: int, grouped: bool) -> None:
+    """They are multiplied one by one on any GPU."""
+    config = dataclasses.replace(PUBLISHED, layers=PUBLISHED.layers[:2], moe_intermediate_size=width)
+    alone, together = (
+        estimate(config, Workload(1, 1024, 256, 256, device_type="cuda", grouped=way), dtype=torch.bfloat16).activations
+        for way in (False, True)
+    )
+    assert (together != alone) == grouped

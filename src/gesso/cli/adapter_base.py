@@ -14,7 +14,7 @@ def note_other_base(adapter: Path | str | None, model: str) -> None:
     from gesso.models.hub import bundled
 
     names = bundled()
-    if adapter is None or model not in names:
+    if adapter is None or model not in names or Path(model).is_dir():  # a folder of that name comes first
         return
     base = base_of(Path(adapter))
     if base in names and base != model:

@@ -232,16 +232,8 @@ def finetune(
         raise OptionError(
             "gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine", option="out"
         )
-    run = RunOptions(
-        out,
-        device,
-        stop_at,
-        max_minutes,
-        threads,
-        plot,
-        tensorboard,
-        result="model" if method == "full" else "adapter",
-    )
+    result = "model" if method == "full" else "adapter"
+    run = RunOptions(out, device, stop_at, max_minutes, threads, plot, tensorboard, result=result)
     folder = resolve(model, offline=offline)
     note_other_base(adapter, model)
     recipe = finetune_recipe(

@@ -95,16 +95,8 @@ def reinforce(
         raise OptionError(
             "gesso reinforce needs --out, as in: gesso reinforce mini --task arithmetic --out runs/mine", option="out"
         )
-    run = RunOptions(
-        out,
-        device,
-        stop_at,
-        max_minutes,
-        threads,
-        plot,
-        tensorboard,
-        result="model" if method == "full" else "adapter",
-    )
+    result = "model" if method == "full" else "adapter"
+    run = RunOptions(out, device, stop_at, max_minutes, threads, plot, tensorboard, result=result)
     usual = LoraConfig()
     policy = PolicyConfig(
         group_size=group_size,

@@ -35,7 +35,7 @@ def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
         and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled(x_ND.device.type)
-        and _aligned(matrices_EFD, x_ND.dtype)
+        and aligned(_widths(matrices_EFD), x_ND.dtype)
         and device_groups(x_ND.device)
     )
 
@@ -46,13 +46,14 @@ def groups_in_training(x_ND: Tensor, *matrices_EFD: Tensor, columns: Iterable[in
     Args:
         columns: of matrices that are packed, and whole only while they are multiplied.
     """
+    widths = (*_widths(matrices_EFD), *columns)
     if x_ND.device.type == "meta":
-        return _COUNTED.get() and _aligned(matrices_EFD, torch.bfloat16, columns)
+        return _COUNTED.get() and aligned(widths, torch.bfloat16)
     return (
         x_ND.device.type == "cuda"
         and autocast_dtype("cuda") == torch.bfloat16
         and all(type(matrix) in (Tensor, torch.nn.Parameter) for matrix in matrices_EFD)
-        and _aligned(matrices_EFD, torch.bfloat16, columns)
+        and aligned(widths, torch.bfloat16)
         and device_groups(x_ND.device)
     )
 
@@ -70,8 +71,12 @@ def counted_in_groups() -> Iterator[None]:
         _COUNTED.reset(before)
 
 
-def _aligned(matrices_EFD: tuple[Tensor, ...], dtype: torch.dtype, columns: Iterable[int] = ()) -> bool:
-    widths = (*(matrix.shape[-1] for matrix in matrices_EFD), *columns)
+def _widths(matrices_EFD: tuple[Tensor, ...]) -> Iterator[int]:
+    return (matrix.shape[-1] for matrix in matrices_EFD)
+
+
+def aligned(widths: Iterable[int], dtype: torch.dtype) -> bool:
+    """Says whether rows of these widths begin where grouped products want them to."""
     return all(width * dtype.itemsize % ALIGNMENT == 0 for width in widths)
 
 

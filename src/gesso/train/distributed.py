@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from gesso.errors import OptionError
 from gesso.models.device import avoid_cudnn_attention, pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.train.config import TrainConfig
 from gesso.train.context_parallel import ContextGroup, context_group
 
 
@@ -58,6 +59,23 @@ class ProcessGroup:
         """Waits for the other processes."""
         if self.size > 1:
             dist.barrier()
+
+
+def check_processes(config: TrainConfig, processes: int) -> None:
+    """Refuses settings that are of one process where several train.
+
+    Raises:
+        OptionError: answers on the way, or whole matrices made orthogonal that lie in parts.
+    """
+    if processes > 1 and config.sample_every:
+        raise OptionError(
+            "samples on the way are made by one process only: leave out sample_every", option="sample_every"
+        )
+    if processes > 1 and config.optimizer == "muon" and config.expert_parallel > 1:
+        raise OptionError(
+            "muon makes whole matrices orthogonal, and expert_parallel lays them over the processes: use adamw",
+            option="optimizer",
+        )
 
 
 def join_process_group(device: str) -> ProcessGroup:

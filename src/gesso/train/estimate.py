@@ -16,7 +16,7 @@ from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
-from gesso.nn.grouped_products import counted_in_groups
+from gesso.nn.grouped_products import aligned, counted_in_groups
 from gesso.nn.quant.base import GROUPS_TILE
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import encoder_rows, forward, two_pass
@@ -139,6 +139,8 @@ def estimate(
     Raises:
         OptionError: a target that matches no layer, or a layer that cannot be held in 4 bits.
     """
+    fits = aligned((config.hidden_size, config.moe_intermediate_size), torch.bfloat16)
+    work = dataclasses.replace(work, grouped=work.grouped and fits)
     with torch.device("meta"):
         model = DiffusionGemma(config).to(dtype)
         if quantize is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from gesso.errors import CheckpointError, OptionError, TrainingError, UserError
+from gesso.errors import CheckpointError, TrainingError, UserError
 from gesso.file_lock import held_folder
 from gesso.train.checkpoint import (
     Progress,
@@ -34,6 +34,7 @@ from gesso.train.checkpoint import (
 from gesso.train.distributed import (
     ProcessGroup,
     average_gradients,
+    check_processes,
     full_tensor,
     join_process_group,
     leave_process_group,
@@ -109,16 +110,8 @@ class _Run:
     def __init__(self, recipe: Recipe, out: Path, group: ProcessGroup, callback: TrainingCallback) -> None:
         self.recipe, self.out = recipe, out
         self.callback = callback if group.is_main else TrainingCallback()
-        if group.size > 1 and recipe.train.sample_every:
-            raise OptionError(
-                "samples on the way are made by one process only: leave out sample_every", option="sample_every"
-            )
         self.replicated = group.size > 1 and recipe.train.optimizer == "muon"
-        if self.replicated and recipe.train.expert_parallel > 1:
-            raise OptionError(
-                "muon makes whole matrices orthogonal, and expert_parallel lays them over the processes: use adamw",
-                option="optimizer",
-            )
+        check_processes(recipe.train, group.size)
         check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
         group = self.group = split_sequences(group, recipe.train.context_parallel)
         if group.is_main:
