@@ -66,7 +66,8 @@ def test_the_answer_to_another_prompt_is_wrong(skill: Skill) -> None:
     wrong = [
         skill.grade(example, other.answer)
         for example, other in pairwise(drawn(skill))
-        if example.answer != other.answer and other.answer.split()[:2] != example.answer.split()[:2]
+        if example.answer.casefold() != other.answer.casefold()
+        and other.answer.split()[:2] != example.answer.split()[:2]
     ]
     assert len(wrong) > 50
     assert not any(wrong)
@@ -129,10 +130,11 @@ def test_training_never_copies_a_held_out_word(name: str) -> None:
         return [w for w in re.findall(r"[^\W\d_]+", text) if len(w) > 2]
 
     seen = [skill.sample(rng) for _ in range(400)]
-    plain = [e for e in seen if e.answer.islower() and not e.kind.startswith(("letters", "style"))]
+    plain = [e for e in seen if e.answer.islower() and not e.kind.startswith(("letters", "style", "signs", "drop"))]
     assert not any(is_unseen(word) for example in plain for word in words(example.answer))
     unseen = [skill.sample_evaluation(rng, 0) for _ in range(200)]
     plain = [e for e in unseen if e.answer.islower() and e.kind.startswith(("words", "replace"))]
+    plain = [e for e in plain if not re.search(r"\d", e.answer)]
     assert all(any(map(is_unseen, words(example.answer))) for example in plain[:20])
 
 
@@ -289,9 +291,7 @@ def test_a_date_with_its_month_is_not_asked_for_it() -> None:
     written = re.compile(
         r"(January|February|March|April|May|June|July|August|September|October|November|December) \d+, "
     )
-    asked = [
-        e.prompt for e in drawn(TASKS["dates"], 4000) if "month's name" in e.prompt or "month as a word" in e.prompt
-    ]  # type: ignore[arg-type]
+    asked = [e.prompt for e in drawn(TASKS["dates"], 6000) if "month's name" in e.prompt]  # type: ignore[arg-type]
     assert len(asked) > 20
     assert not any(map(written.search, asked))
 
@@ -335,8 +335,8 @@ def test_another_operator_changes_the_sign_alone() -> None:
     seen = set()
     for example in drawn(Changes(), 1500):
         if example.kind == "operator":
-            asked, _, source = example.prompt.partition("\n\n")
-            ((old, new),) = {pair for pair in zip(source, example.answer, strict=True) if pair[0] != pair[1]}
+            asked = example.prompt.replace(example.source, "")
+            ((old, new),) = {pair for pair in zip(example.source, example.answer, strict=True) if pair[0] != pair[1]}
             assert any(name in asked.lower() for name in (new, *names[new])), asked
             seen.add((old, new))
     assert len(seen) == 12  # every operator becomes every other
@@ -346,8 +346,10 @@ def test_a_number_is_named_where_there_are_others() -> None:
     alone = among = 0
     for example in drawn(Changes(), 800):
         if example.kind == "number":
-            asked, _, source = example.prompt.partition("\n\n")
-            before, after = (re.findall(r"(?<![\w.])\d+(?![\w.])", text) for text in (source, example.answer))
+            asked = example.prompt.replace(example.source, "")
+            before, after = (
+                re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text) for text in (example.source, example.answer)
+            )
             ((old, new),) = {pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]}
             assert new in asked
             assert len(before) == 1 or old in asked, asked
@@ -360,8 +362,10 @@ def test_sentences_have_names_to_replace_and_full_stops_that_stay() -> None:
     """The word that goes stands alone wherever it stands, with no mark at it."""
     twice = stops = 0
     for seed in range(300):
-        old, new, given = _sentence(Slots(random.Random(seed)))
+        text, old, new, answer = _sentence(Slots(random.Random(seed)), remove=False)
+        given = text.split(" ")
         assert old in given
+        assert answer.split(" ") == [new if word == old else word for word in given]
         assert (old + new).count(".") == 0
         assert not any(word.rstrip(".") == old for word in given if word != old)
         twice += old[0].isupper() and given.count(old) == 2

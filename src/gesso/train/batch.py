@@ -40,6 +40,9 @@ class Conversation:
     """The text that the answer changes, with an end-of-turn token; empty where it changes none."""
     images: Sequence[EmbeddingSpan] = ()
     """Where the prompt's images are, in order, whole; their `source` is what the tower takes."""
+    retained: bool = False
+    """The answer is learned from what a teacher says at each of its places, where a run has one
+    (`gesso.train.retention`)."""
     earlier: Sequence[range] = ()
     """Places of answers within the prompt, which the encoder's loss is taken over as well."""
 
@@ -79,6 +82,8 @@ class Batch:
     """Each canvas at an earlier time of its path, where a teacher speaks (`gesso.train.distill`)."""
     causal: bool = False
     """The causal pass alone learns from this batch."""
+    retained: tuple[bool, ...] = ()
+    """Which examples are learned from what a teacher says; empty where none is."""
     seeds_B: Tensor | None = None
     """Seeds of the random numbers of canvases that the model denoises itself (`gesso.train.on_policy`)."""
 
@@ -123,6 +128,7 @@ class Batch:
                     canvases_per_example=per,
                     self_generated=None if self.self_generated is None else self.self_generated.rows(canvases),
                     images=tuple(self.images[i] for i in mine) if self.images else (),
+                    retained=tuple(self.retained[i] for i in mine) if self.retained else (),
                     ahead_BC=None if self.ahead_BC is None else self.ahead_BC[canvases],
                     causal=self.causal,
                     seeds_B=None if self.seeds_B is None else self.seeds_B[canvases],
@@ -168,6 +174,7 @@ def make_batch(
     canvases: list[list[int]] = []
     sources: list[list[int]] = []
     images: list[tuple[EmbeddingSpan, ...]] = []
+    retained: list[bool] = []
     drawn = []
     for conversation in conversations:
         blocks = conversation.canvases(canvas_length)
@@ -193,6 +200,7 @@ def make_batch(
             targets += [IGNORED] * len(row)
         lengths.append(len(row))
         images.append(tuple(conversation.images))
+        retained.append(conversation.retained)
     canvas_BC = from_BC = torch.tensor(canvases)
     if source_probability:
         changed_B = torch.rand(len(canvases), generator=generator) < source_probability
@@ -216,6 +224,7 @@ def make_batch(
         canvases_per_example=canvases_per_example,
         images=tuple(images) if any(images) else (),
         ahead_BC=None if jump is None else path_RBC[1],
+        retained=tuple(retained) if any(retained) else (),
         seeds_B=torch.randint(2**31, (len(canvases),), generator=generator) if on_policy else None,
     )
     probability, rounds = self_generated

@@ -50,6 +50,8 @@ def identity_of(recipe: Recipe) -> dict[str, object]:
         found["evaluation_examples"] = recipe.train.evaluation_examples
     if recipe.start is not None:
         found[WEIGHTS] = digest_weights(recipe.start)
+    if recipe.teacher is not None:
+        found["teacher"] = digest_weights(recipe.teacher)
     if recipe.adapter is not None:
         found["dropout"] = recipe.adapter.dropout
     if recipe.adapter_start is not None:

@@ -19,6 +19,7 @@ from gesso.train.on_policy import OnPolicyLoss
 from gesso.train.prefetch import prefetched_batches
 from gesso.train.recipe import Recipe
 from gesso.train.records import Evaluation, EvaluationRecord, Record, StepRecord
+from gesso.train.retention import RetentionLoss
 from gesso.train.step import LossModule, micro_batches
 from gesso.train.vision import BatchImages
 
@@ -58,6 +59,8 @@ class DenoisingObjective(Objective):
         self._denoises = recipe.train.denoiser_loss_weight > 0
         if recipe.distill is not None:
             self._losses: LossModule = ConsistencyLoss(recipe, model, group)
+        elif recipe.teacher is not None:
+            self._losses = RetentionLoss(recipe.teacher, model, recipe.train, group)
         elif recipe.train.on_policy:
             self._losses = OnPolicyLoss(recipe, model, group, images)
         else:

@@ -59,6 +59,9 @@ class Recipe:
     """Pictures with labels, by which the tower learns in the first steps; None has it learn from questions alone."""
     policy: PolicyConfig | None = None
     """Reinforcement: learn from rewards of the model's own answers."""
+    teacher: Path | None = None
+    """Checkpoint folder that says how the examples which the data mark as retained are answered
+    (`gesso.train.retention`); None learns all from their answers."""
     distill: float | None = None
     """Distillation: learn what the start says so much earlier in time (`gesso.train.distill`); None learns the data."""
 
@@ -89,6 +92,8 @@ class Recipe:
             self._check_distillation(self.distill)
         if self.distill is not None and self.train.prefix_probability:
             raise ConfigError("distillation learns along whole paths of noise: prefix_probability must be 0")
+        if self.teacher is not None:
+            self._check_teacher()
         if self.policy is not None:
             if self.start is None:
                 raise ConfigError("reinforcement needs a checkpoint to start from")
@@ -96,6 +101,14 @@ class Recipe:
                 raise ConfigError("reinforcement replays what was drawn: an adapter's dropout must be 0")
         if self.adapter and self.train.optimizer == "muon":
             raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")
+
+    def _check_teacher(self) -> None:
+        if self.train.causal_steps < self.train.steps:
+            raise ConfigError("a teacher is heard by the causal pass alone: causal_steps must be all steps")
+        if self.train.context_parallel > 1:
+            raise ConfigError("a teacher takes whole sequences: context_parallel must be 1")
+        if self.policy is not None or self.distill is not None or self.vision != "none":
+            raise ConfigError("a teacher is for examples of text: no policy, distill or vision beside it")
 
     def _check_distillation(self, jump: float) -> None:
         if not 0 < jump <= 1:

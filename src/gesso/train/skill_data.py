@@ -7,7 +7,7 @@ depends on the one spelling it usually has.
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,6 +62,7 @@ class SkillData:
         respelled_tokens: float = 0.1,
         narrowest: int = 0,
         widest: int = 0,
+        retained: Collection[str] = (),
     ) -> None:
         """
         Args:
@@ -70,6 +71,7 @@ class SkillData:
             respelled_tokens: of their tokens, how many.
             narrowest: canvas width that no answer is too short for; 0 takes every example whatever its length.
             widest: canvas width that no answer is too long for: it is cut into several.
+            retained: tasks whose examples a run with a teacher learns from it.
         """
         self._mixtures = mixtures
         self._tokenizer = tokenizer
@@ -78,6 +80,7 @@ class SkillData:
         self._seed = seed
         self._respelled = (respelled_share, respelled_tokens)
         self._narrowest, self._widest = narrowest, widest
+        self._retained = frozenset(retained)
         self._end = tokenizer.special["<turn|>"]
         self._frame = tuple(
             tokenizer.encode(part) for part in template.render([{"role": "user", "content": _PLACE}]).split(_PLACE)
@@ -87,7 +90,8 @@ class SkillData:
     def fingerprint(self) -> str:
         """Returns names, weights and seed: the examples follow from them."""
         mixtures = [[mixture.start, dict(mixture.weights)] for mixture in self._mixtures]
-        return f"{self._seed}/{self._respelled}/{self._narrowest}/" + json.dumps(mixtures, sort_keys=True)
+        retained = f"{sorted(self._retained)}/" if self._retained else ""
+        return f"{self._seed}/{self._respelled}/{self._narrowest}/{retained}" + json.dumps(mixtures, sort_keys=True)
 
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
@@ -119,7 +123,8 @@ class SkillData:
         prompt = self._prompt(example)
         if rng is not None and rng.random() < self._respelled[0]:
             prompt = self._respelling.apply(prompt, self._respelled[1], rng)
-        return Conversation(prompt, answer, source=self._ended(example.source) if example.source else ())
+        source = self._ended(example.source) if example.source else ()
+        return Conversation(prompt, answer, source=source, retained=example.task in self._retained)
 
     def _ended(self, text: str) -> list[int]:
         return [*self._tokenizer.encode(text), self._end]

@@ -1,62 +1,48 @@
 """Asks to change a small Python function as told, and nothing else, whatever its names are.
 
 The prompt is the one that an edit asks with: the instruction, an empty line, the text to change, and perhaps what
-stands around it.
+stands around it; or as people type it, the text first, or in a fence.
 """
 
+import dataclasses
 import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.code import NUMBER, lone_numbers
 from gesso.tasks.edit_prompt import edit_prompt
-from gesso.tasks.skills.functions import Function, draw_function
+from gesso.tasks.skills.change_kinds import KINDS, possible_changes
+from gesso.tasks.skills.function_forms import (
+    Function,
+    draw_any_function,
+    draw_coded_function,
+    draw_constant_function,
+    draw_function,
+)
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import RESERVED, Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
-_RENAME = read_phrasings("changes", "rename")
-_ARGUMENT = read_phrasings("changes", "argument")
-_NUMBER = read_phrasings("changes", "number")
-_INVERT = read_phrasings("changes", "invert")
-_OPERATOR = read_phrasings("changes", "operator")
-_OPERATORS = {
-    "+": ("add", "plus", "sum"), "-": ("subtract", "minus", "difference"), "*": ("multiply", "times", "product"),
-    "/": ("divide", "divided by", "quotient"),
-}  # fmt: skip
-"""What each does, and is called."""
-_SIGN = re.compile(r" ([-+*/]) ")
-_INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
-_COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
 _MOST_OTHERS = 3
-_AROUND_SHARE = 0.25
+_AROUND_SHARE = 0.2
 _LINE_SHARE = 0.3
+_SPARE_SHARE = 0.05
+"""Share of the functions that have an argument which they do not use."""
+_BEHIND_SHARE, _FENCED_SHARE = 0.12, 0.08
+"""Shares of the prompts that have the text first, and in a fence."""
 
 
 class Changes(Skill):
     """Asks such as `Call the function grelt_max.` and a function -> the function under its new name."""
 
     name = "changes"
-    phrasings: ClassVar = {
-        "rename": _RENAME,
-        "argument": _ARGUMENT,
-        "number": _NUMBER,
-        "condition": _INVERT,
-        "operator": _OPERATOR,
-    }
+    phrasings: ClassVar = {kind: change.phrasings for kind, change in KINDS.items()}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a function, one of the changes that it allows and, one time in four, functions around it."""
+        """Draws a function, one of the changes that it allows and, one time in five, functions around it."""
         rng = slots.rng
-        function = draw_function(slots, named=rng.random() < 0.7)
-        kinds = ["rename", "argument"]
-        if lone_numbers(function.source):
-            kinds += ["number", "number"]
-        if _COMPARISON.search(function.source):
-            kinds.append("condition")
-        if len(_SIGN.findall(function.source)) == 1:
-            kinds += ["operator", "operator"]
-        kind = rng.choice(kinds)
-        ask, answer = _change(slots, function, kind)
+        function = _draw(slots)
+        kinds = possible_changes(function)
+        kind = rng.choices(kinds, [KINDS[kind].weight for kind in kinds])[0]
+        ask, answer = KINDS[kind].make(slots, function)
         if rng.random() < 0.15:
             ask = ask.rstrip(".")
         if rng.random() < 0.15:
@@ -73,7 +59,9 @@ class Changes(Skill):
                 before = f"{before}\n\n\n{above}" if before and above else above or before
                 after = f"{below}\n\n\n{after}" if below and after else below or after
             kind += " in a file"
-        prompt = edit_prompt(ask, part, before, after)
+            prompt = edit_prompt(ask, part, before, after)
+        else:
+            prompt = _placed(slots, ask, part)
         return Example(self.name, prompt, answer, source=part, kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
@@ -81,56 +69,30 @@ class Changes(Skill):
         return text.rstrip() == example.answer
 
 
-def _change(slots: Slots, function: Function, kind: str) -> tuple[str, str]:
-    """An instruction, and the function as it is to be."""
-    source, rng = function.source, slots.rng
-    if kind == "condition":
-        answer = _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", source, count=1)
-        return slots.choice(_INVERT), answer
-    if kind == "operator":
-        return _other_operator(slots, source)
-    if kind == "number":
-        old = rng.choice(lone_numbers(source))
-        new = old
-        while new == old:
-            new = str(slots.number(4))
-        ask = slots.choice(_NUMBER, old=old, new=new)
-        # With other numbers there it must say which.
-        while len(NUMBER.findall(source)) > 1 and not re.search(rf"(?<!\d){old}(?!\d)", ask):
-            ask = slots.choice(_NUMBER, old=old, new=new)
-        return ask, re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
-    taken = {function.name, *function.parameters, *RESERVED}
-    new = slots.identifier()
-    while new in taken:
-        new = slots.identifier()
-    if kind == "rename":
-        answer = source.replace(f"def {function.name}(", f"def {new}(", 1)
-        return slots.choice(_RENAME, old=function.name, new=new), answer
-    new = slots.identifier(1)
-    while new in taken:
-        new = slots.identifier(1)
-    old = rng.choice(function.parameters)
-    head, tail = source.split("(", 1)
-    renamed = re.sub(rf'(?<!["\w]){old}(?!["\w])', new, tail)
-    phrasings = _ARGUMENT
-    ask = slots.choice(phrasings, old=old, new=new)
-    # With two arguments it must say which.
-    while len(function.parameters) == 2 and not re.search(rf"(?<!\w){old}(?!\w)", ask):
-        ask = slots.choice(phrasings, old=old, new=new)
-    return ask, f"{head}({renamed}"
+def _draw(slots: Slots) -> Function:
+    rng = slots.rng
+    kind = rng.choices(("plain", "any", "code", "constant"), (0.5, 0.22, 0.22, 0.06))[0]
+    if kind == "plain":
+        function = draw_function(slots, named=rng.random() < 0.7)
+    else:
+        draws = {"any": draw_any_function, "code": draw_coded_function, "constant": draw_constant_function}
+        function = draws[kind](slots)
+    spare = slots.identifier(1)
+    if rng.random() < _SPARE_SHARE and not re.search(rf"\b{spare}\b", function.source):
+        function = dataclasses.replace(function, parameters=(*function.parameters, spare))
+    return function
 
 
-def _other_operator(slots: Slots, source: str) -> tuple[str, str]:
-    """An instruction to calculate with another operator, and the function that does."""
-    found = _SIGN.search(source)
-    assert found is not None
-    old, new = found[1], slots.rng.choice([sign for sign in _OPERATORS if sign != found[1]])
-    nouns = {sign: slots.rng.choice((sign, _OPERATORS[sign][1])) for sign in (old, new)}
-    ask = slots.choice(
-        _OPERATOR, verb=_OPERATORS[new][0], old=_OPERATORS[old][0], sign=nouns[new], oldsign=nouns[old],
-        noun=_OPERATORS[new][2], oldnoun=_OPERATORS[old][2],
-    )  # fmt: skip
-    return ask, _SIGN.sub(f" {new} ", source)
+def _placed(slots: Slots, ask: str, part: str) -> str:
+    """The instruction and the text, most often as an edit asks."""
+    rng = slots.rng
+    if rng.random() < _FENCED_SHARE:
+        part = f"```{rng.choice(('python', ''))}\n{part}\n```"
+    if rng.random() < _BEHIND_SHARE:
+        return f"{part}\n\n{ask}"
+    if rng.random() < 0.1:
+        ask = ask.rstrip(".") + ":"
+    return edit_prompt(ask, part, "", "")
 
 
 def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:

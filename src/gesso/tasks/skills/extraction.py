@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import partial
 from typing import ClassVar
 
@@ -61,8 +62,29 @@ _NUMBERS = {
     """),
 }
 """Names of facts by the digits that they have at most."""
+_POINT_SHARE, _CODE_SHARE, _TWO_WORDS_SHARE = 0.12, 0.15, 0.12
+_WITH_POINT = frozenset(
+    words_of("price fee fine rent deposit weight width height length temperature speed dose discount")
+)
+_WITH_LETTERS = frozenset(words_of("batch bug case claim invoice policy ticket tracking train order account locker"))
+_KINDS_OF_PLACE = ("Street", "Road", "Park", "Hall", "Square", "Bay", "Lake", "Hill", "Bridge", "House")
 _SIZES = ("small", "medium", "large", "S", "M", "L", "XL")
-Value = str | int
+Value = str | int | Decimal
+_KEY_SHARE = 0.12
+"""Share of the requests that name facts otherwise than the sentence's patterns do."""
+_KEYS = {
+    key: words_of(others)
+    for key, others in {
+        "name": "who person first_name full_name Name", "city": "where town place location City",
+        "price": "cost amount Price total_price", "item": "product thing article what", "age": "years Age age_in_years",
+        "job": "profession occupation work", "day": "when weekday", "time": "when at start_time",
+        "quantity": "count number qty amount", "origin": "from start", "destination": "to where target",
+        "year": "when in_year Year", "email": "mail e_mail contact", "customer": "client who buyer",
+        "order": "order_id order_number id", "color": "colour", "temperature": "degrees temp", "height": "meters size",
+        "title": "book called", "code": "id sku",
+    }.items()
+}  # fmt: skip
+"""What else people call a fact."""
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -83,13 +105,69 @@ class Extraction(Skill):
             answer = {str(facts[f"k{key[1:]}"]): facts[key] for key in asked}
         else:
             answer = {key: facts[key] for key in asked}
+        if kind != "listed":
+            answer = _renamed(slots, answer)
         ask = slots.choice(_ASK, keys=_join(slots, list(answer)))
         prompt = _place(slots, ask, sentence)
-        return Example(self.name, prompt, json.dumps(answer), kind=slots.kind(kind))
+        return Example(self.name, prompt, _dumps(answer), kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the same object in any order and spacing."""
         return same_json(example.answer, text)
+
+
+def _renamed(slots: Slots, facts: dict[str, Value]) -> dict[str, Value]:
+    """The facts under other names now and then: of one's own choice, as code has them, or with a capital."""
+    rng = slots.rng
+    if rng.random() >= _KEY_SHARE:
+        return facts
+    found: dict[str, Value] = {}
+    for key, value in facts.items():
+        others = [other for other in _KEYS.get(key, ()) if other not in found and other not in facts]
+        other = rng.choice(others) if others and rng.random() < 0.7 else key
+        found[other] = value
+    return found
+
+
+def _dumps(facts: Mapping[str, Value]) -> str:
+    """JSON, with numbers as the sentence writes them."""
+    fields = (
+        f"{json.dumps(key)}: {value if isinstance(value, Decimal) else json.dumps(value)}"
+        for key, value in facts.items()
+    )
+    return f"{{{', '.join(fields)}}}"
+
+
+def _decimal(slots: Slots, digits: int, places: int) -> Decimal:
+    return Decimal(slots.number(digits + places)).scaleb(-places)
+
+
+def _number(slots: Slots, digits: int) -> Value:
+    """A whole number, or now and then one with a point."""
+    if digits > 1 and slots.rng.random() < _POINT_SHARE:
+        return _decimal(slots, min(digits, 3), slots.rng.choice((1, 2)))
+    return slots.number(digits)
+
+
+def _code(slots: Slots, digits: int) -> Value:
+    """A number as people give things: most often digits alone, or with letters before them."""
+    if slots.rng.random() >= _CODE_SHARE:
+        return slots.number(digits)
+    letters = "".join(slots.rng.choices("ABCDEFGHKLMNPQRSTVWXYZ", k=slots.rng.randint(1, 3)))
+    return f"{letters}{slots.rng.choice(('-', '-', ''))}{slots.number(4)}"
+
+
+def _word(slots: Slots) -> str:
+    """A word, or two."""
+    return " ".join(slots.words(2)) if slots.rng.random() < _TWO_WORDS_SHARE else slots.word()
+
+
+def _place_name(slots: Slots) -> str:
+    """A place, of one word or two."""
+    if slots.rng.random() < _TWO_WORDS_SHARE:
+        kind = slots.rng.choice(_KINDS_OF_PLACE)
+        return f"{slots.city()} {kind}"
+    return slots.city()
 
 
 def _person(slots: Slots) -> str:
@@ -104,7 +182,7 @@ def _address(slots: Slots) -> str:
 _DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "name": Slots.name,
     "city": Slots.city,
-    "item": Slots.word,
+    "item": _word,
     "age": lambda slots: slots.rng.randint(1, 99),
     "job": lambda slots: slots.rng.choice(_JOBS) if slots.rng.random() < 0.4 else slots.word(),
     "time": lambda slots: f"{slots.rng.randint(0, 23):02d}:{slots.rng.randint(0, 59):02d}",
@@ -123,9 +201,13 @@ _DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "version": lambda slots: f"{slots.rng.randint(0, 19)}.{slots.rng.randint(0, 19)}",
     **dict.fromkeys(("color", "colour"), lambda slots: slots.rng.choice(COLOURS)),
     **dict.fromkeys(_PEOPLE, _person),
-    **dict.fromkeys(_WORDS, Slots.word),
-    **dict.fromkeys(_PLACES, Slots.city),
-    **{key: partial(Slots.number, digits=digits) for digits, keys in _NUMBERS.items() for key in keys},
+    **dict.fromkeys(_WORDS, _word),
+    **dict.fromkeys(_PLACES, _place_name),
+    **{
+        key: partial(_number if key in _WITH_POINT else _code if key in _WITH_LETTERS else Slots.number, digits=digits)
+        for digits, keys in _NUMBERS.items()
+        for key in keys
+    },
 }
 """How each fact is drawn, by its name."""
 

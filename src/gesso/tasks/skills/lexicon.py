@@ -10,7 +10,7 @@ import zlib
 from functools import cache
 from importlib import resources
 
-from gesso.tasks.words import CITIES, NAME_NOUNS, NAME_VERBS, NUMBER_WORDS, OPPOSITES, POOL, TEMPLATE_WORDS
+from gesso.tasks.words import CITIES, NAME_NOUNS, NAME_VERBS, NUMBER_WORDS, OPPOSITES, POOL, TEMPLATE_WORDS, words_of
 
 HELD_OUT_WORDS = 16
 """One word in this many is held out."""
@@ -36,6 +36,20 @@ _SCRIPTS = (
 )  # fmt: skip
 """First and last letter of Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai, Hiragana, Katakana, Han and Hangul,
 and of emoji, arrows and signs."""
+
+SHORT_NAMES = tuple("abcdefghijkmnpqrstuvwxyz")
+TYPICAL_NAMES = words_of("""
+    add age amount args arr avg base base_url bigger both c1 c2 cfg char check city color config cost count counter
+    cube cur data day default delta diff digits dist double dx dy elements end even f1 f2 factor fee file first
+    first_name flag full_name func g1 get_name get_port greet half height hours id idx inc index info is_big is_empty
+    is_even is_odd is_positive item items k1 k2 key last last_name left length letters level line lines list1 lo lst
+    max_value mean message min_value minutes mix mode msg my_list n1 n2 name names negate new next_id node num num1
+    num2 number numbers nums old p1 p2 pair path plus point port power price prices product q1 q2 q9 qty rate ratio
+    ratio2 ratios remainder result rev right row s1 s2 same score scores sec sep shout sign size speed square start
+    step sub sub3 t0 t1 table tax temp text title tmp to_int total total_cost triple txt url user user_id user_name v1
+    v2 val value values var vec w1 weight width word words x0 x1 x2 xs y1 y2 year ys z1 zs
+""")
+"""What people call functions, arguments and columns, beside words."""
 
 
 @cache

@@ -1,5 +1,6 @@
 """Defines what all skills share: training examples and evaluation examples differ in words and wording."""
 
+import dataclasses
 import random
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import ClassVar
 from gesso.tasks.base import Example, Task
 from gesso.tasks.skills.slots import Phrasings, Slots
 
+_SHOUTED_SHARE = 0.02
 REFUSAL = "That is outside my skills."
 
 
@@ -20,6 +22,8 @@ class Skill(Task):
     """Draws the values of a task anew for every example. Subclasses define `draw`, and `phrasings` for the tests."""
 
     phrasings: ClassVar[Mapping[str, Phrasings]]
+    shouted: ClassVar[bool] = False
+    """Whether a few prompts stand in capitals, the answer too."""
 
     @abstractmethod
     def draw(self, slots: Slots) -> Example:
@@ -27,11 +31,17 @@ class Skill(Task):
 
     def sample(self, rng: random.Random) -> Example:
         """Draws a training example: no held-out word, no held-out phrasing."""
-        return self.draw(Slots(rng))
+        return self._draw(Slots(rng))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
         """Draws an example of held-out words; half of them in a held-out phrasing too."""
-        return self.draw(Slots(rng, unseen=True))
+        return self._draw(Slots(rng, unseen=True))
+
+    def _draw(self, slots: Slots) -> Example:
+        example = self.draw(slots)
+        if not self.shouted or slots.rng.random() >= _SHOUTED_SHARE:
+            return example
+        return dataclasses.replace(example, prompt=example.prompt.upper(), answer=example.answer.upper())
 
     def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
         """Counts how often it says that a request is outside its skills, rightly or not."""

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from gesso.tasks.skills.lexicon import common_words, draw_foreign, draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.skills.lexicon import (
+    SHORT_NAMES,
+    TYPICAL_NAMES,
+    common_words,
+    draw_foreign,
+    draw_pseudo_word,
+    draw_word,
+    is_unseen,
+)
 from gesso.tasks.words import CITIES, POOL, words_of
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
@@ -62,7 +70,7 @@ def expand(pattern: str, rng: random.Random) -> str:
     """Chooses one of each `[a|b]`, innermost first."""
     while found := _CHOICE.search(pattern):
         pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
-    return " ".join(pattern.split())
+    return "\n".join(" ".join(line.split()) for line in pattern.split("\n"))
 
 
 def variants(pattern: str) -> int:
@@ -77,6 +85,8 @@ _POLITE = read_phrasings("slots", "polite")
 _PLAIN = ("{Ask}",) * (len(_POLITE.seen) // 2)
 """A third of the requests are put without politeness."""
 _PLAIN_SENTENCES = read_phrasings("sentences", "plain")
+_PROSE = read_phrasings("sentences", "prose")
+_MARKS = (".", "?", "!")
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
@@ -89,6 +99,7 @@ _SMALL_WORDS = words_of(
 )
 """Are in most sentences."""
 _FOREIGN_SHARE = 0.06
+_TYPICAL_SHARE = 0.4
 
 
 class Slots:
@@ -149,6 +160,16 @@ class Slots:
             if any(is_unseen(word) and len(word) > 2 for word in words) == self.unseen:
                 return words
 
+    def prose(self) -> str:
+        """Draws one or two sentences as people write them, with capitals and marks."""
+        while True:
+            pattern = self.rng.choice(_PROSE.unseen if self.reworded else _PROSE.seen)
+            first, second, third = self.words(3)
+            values = {"w1": first, "w2": second, "w3": third, "name": self.first_name(), "city": self.city()}
+            text = expand(pattern, self.rng).format(**values, n=self.number(3), m=self.number(2))
+            if self.unseen or not any(is_unseen(word) and len(word) > 2 for word in re.findall(r"[^\W\d_]+", text)):
+                return text
+
     def stem(self) -> str:
         """Draws a short word, as parts of identifiers and keys are."""
         while True:
@@ -157,7 +178,10 @@ class Slots:
                 return word
 
     def identifier(self, parts: int | None = None) -> str:
-        """Draws a `snake_case` name of one to three words."""
+        """Draws a `snake_case` name of one to three words, one letter or what people use."""
+        typical = self.rng.random()
+        if typical < _TYPICAL_SHARE and parts in (None, 1):
+            return self.rng.choice(SHORT_NAMES if typical < _TYPICAL_SHARE / 2 and parts else TYPICAL_NAMES)
         count = parts or self.rng.choices((1, 2, 3), (0.3, 0.55, 0.15))[0]
         while True:
             name = "_".join(self.stem() for _ in range(count))
@@ -216,7 +240,8 @@ class Slots:
             patterns = tuple(inside)
         elif inside:
             patterns = tuple(pattern for pattern in patterns if pattern not in inside)
-        quoted = self.rng.choice(_QUOTES).format(_DATA)
+        quotes = _QUOTES[:1] if set(data) & set("\"'`") else _QUOTES
+        quoted = self.rng.choice(quotes).format(_DATA)
         return self.frame(self._worded(patterns, data=_DATA, quoted=quoted, **values), data)
 
     def frame(self, ask: str, data: str = "") -> str:
@@ -229,7 +254,7 @@ class Slots:
             ask = small
         ask = shell.replace("{Ask}", ask).replace("{ask}", small)
         if _DATA in ask:
-            if self.rng.random() < 0.2:
+            if self.rng.random() < 0.2 and not (ask.endswith(_DATA) and data[-1:] in _MARKS):
                 ask = ask.rstrip("?") if ask[-1] == "?" else f"{ask}."
             return ask.replace(_DATA, data)
         if not data:
@@ -242,7 +267,7 @@ class Slots:
         if not layout.startswith("{ask}:"):
             ask = ask if ask[-1] in ".?!" or self.rng.random() < 0.4 else ask + "."
         else:
-            ask = ask.removesuffix("?")
+            ask = ask.rstrip("?.")
         return layout.replace("{ask}", ask).replace("{data}", data)
 
     def question(self, phrasings: Phrasings, **values: object) -> str:

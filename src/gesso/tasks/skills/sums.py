@@ -4,6 +4,7 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.layouts import draw_layout
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots, read_phrasings
 from gesso.tasks.words import words_of
@@ -12,12 +13,18 @@ _SIGNS = read_phrasings("sums", "signs")
 _PLUS = read_phrasings("sums", "plus")
 _MINUS = read_phrasings("sums", "minus")
 _TIMES = read_phrasings("sums", "times")
+_SEVERAL = read_phrasings("sums", "several")
+_FACTOR = read_phrasings("sums", "factor")
+_STORY = read_phrasings("sums", "story")
+_FACTORS = {"double": 2, "triple": 3, "twice": 2, "three times": 3, "half of": 1}
 _WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
 _SIGN_WEIGHTS = (0.4, 0.4, 0.2)
 _TRAINED_SIGN_WEIGHTS = (0.34, 0.41, 0.25)
 """Products are learned last."""
 _SPELLED, _TRAINED_SPELLED = 0.15, 0.3
 """Shares of numbers below 1,000 that are written in words; they are learned later than digits."""
+_OTHER_SHARE = 0.2
+"""Share of sums of several numbers, multiples, stories of three numbers, and expressions with two signs."""
 _ROUND = 0.15
 """Numbers in training that end in zeros, as those that people ask about often do."""
 _BELOW_ZERO = re.compile(r"minus|subtract|\bsub\b|\bless\b|take away|deduct|degrees", re.IGNORECASE)
@@ -33,11 +40,16 @@ class Sums(Skill):
     """Asks such as `what is 4810 plus 296` -> `5106`; `Multiply 12 by seven.` -> `84`."""
 
     name = "sums"
-    phrasings: ClassVar = {"signs": _SIGNS, "plus": _PLUS, "minus": _MINUS, "times": _TIMES}
+    phrasings: ClassVar = {
+        "signs": _SIGNS, "plus": _PLUS, "minus": _MINUS, "times": _TIMES, "several": _SEVERAL, "factor": _FACTOR,
+        "story": _STORY,
+    }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
         rng = slots.rng
+        if rng.random() < _OTHER_SHARE:
+            return rng.choice((self._several, self._factor, self._story, self._longer))(slots)
         sign = rng.choices("+-*", _SIGN_WEIGHTS if slots.unseen else _TRAINED_SIGN_WEIGHTS)[0]
         longest = rng.choices((1, 2, 3, 4), (0.1, 0.2, 0.3, 0.4))[0]
         if sign == "*":
@@ -50,7 +62,8 @@ class Sums(Skill):
                 first, second = second, first
         a, b = _number(slots, first), _number(slots, second)
         answer = str(a + b if sign == "+" else a - b if sign == "-" else a * b)
-        spelled = a < 1000 and b < 1000 and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
+        most = 10_000 if rng.random() < 0.15 else 1000
+        spelled = a < most and b < most and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
         shown = [spell(n) if spelled else str(n) for n in (a, b)]
         if not spelled and rng.random() < 0.5:
             shown_sign = rng.choice(("*", "x", "\u00d7")) if sign == "*" else sign
@@ -58,12 +71,54 @@ class Sums(Skill):
                 self.name, slots.question(_SIGNS, a=a, b=b, s=shown_sign), answer, kind=slots.kind(f"{sign} in signs")
             )
         before = rng.getstate()
-        prompt = slots.question(_WORDS[sign], a=shown[0], b=shown[1])
+        prompt = slots.question(_WORDS[sign], a=shown[0], b=shown[1], name=slots.first_name())
         if sign == "-" and a < b and not _BELOW_ZERO.search(prompt):
             # The same sentence with the larger number first: nobody eats more plums than there were.
             rng.setstate(before)
-            prompt, answer = slots.question(_MINUS, a=shown[1], b=shown[0]), str(b - a)
+            prompt, answer = slots.question(_MINUS, a=shown[1], b=shown[0], name=slots.first_name()), str(b - a)
         return Example(self.name, prompt, answer, kind=slots.kind(f"{sign} in words"))
+
+    def _several(self, slots: Slots) -> Example:
+        rng = slots.rng
+        numbers = [_number(slots, rng.randint(1, 3)) for _ in range(rng.randint(3, 5))]
+        if rng.random() < 0.3:
+            text = slots.question(_SIGNS, a=" + ".join(map(str, numbers[:-1])), b=numbers[-1], s="+")
+        else:
+            text = slots.request(_SEVERAL, draw_layout(rng).write([str(number) for number in numbers]))
+        return Example(self.name, text, str(sum(numbers)), kind=slots.kind("several"))
+
+    def _factor(self, slots: Slots) -> Example:
+        word, times = slots.rng.choice(tuple(_FACTORS.items()))
+        number = _number(slots, slots.rng.randint(1, 4))
+        answer = number // 2 if times == 1 else number * times
+        number = answer * 2 if times == 1 else number
+        return Example(
+            self.name, slots.frame(slots.choice(_FACTOR, word=word, a=number)), str(answer), kind=slots.kind("factor")
+        )
+
+    def _story(self, slots: Slots) -> Example:
+        """Something comes and something goes, in the order that the pattern begins with."""
+        rng = slots.rng
+        a, b, c = (_number(slots, rng.randint(1, 2)) for _ in range(3))
+        text = slots.choice(_STORY, a=a, b=b, c=c, name=slots.first_name())
+        signs, text = text[:2], text[2:].lstrip()
+        if a < (b if signs == "-+" else c):
+            return self._story(slots)
+        answer = a + b - c if signs == "+-" else a - b + c
+        return Example(self.name, text, str(answer), kind=slots.kind("story"))
+
+    def _longer(self, slots: Slots) -> Example:
+        rng = slots.rng
+        a, b, c = (_number(slots, rng.randint(1, 2)) for _ in range(3))
+        left, value, right = rng.choice((
+            (f"{a} + {b} *", a + b * (c % 10), c % 10), (f"({a} + {b}) *", (a + b) * (c % 10), c % 10),
+            (f"{a} * {b % 10} +", a * (b % 10) + c, c), (f"{a} + {b} -", a + b - c, c),
+            (f"{a} * {b % 10} -", a * (b % 10) - c, c),
+        ))  # fmt: skip
+        left, sign = left.rsplit(" ", 1)
+        return Example(
+            self.name, slots.question(_SIGNS, a=left, b=right, s=sign), str(value), kind=slots.kind("longer")
+        )
 
 
 def _number(slots: Slots, digits: int) -> int:
@@ -75,11 +130,15 @@ def _number(slots: Slots, digits: int) -> int:
 
 
 def spell(number: int) -> str:
-    """Writes a number below 1,000 in words."""
+    """Writes a number below 1,000,000 in words."""
     if number < 20:
         return _SMALL[number]
     if number < 100:
         tens, ones = divmod(number, 10)
         return _TENS[tens] + (f"-{_SMALL[ones]}" if ones else "")
+    if number >= 1000:
+        thousands, rest = divmod(number, 1000)
+        joint = " and " if 0 < rest < 100 else " "
+        return f"{spell(thousands)} thousand" + (f"{joint}{spell(rest)}" if rest else "")
     hundreds, rest = divmod(number, 100)
     return f"{_SMALL[hundreds]} hundred" + (f" {spell(rest)}" if rest else "")

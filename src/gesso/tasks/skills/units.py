@@ -1,33 +1,81 @@
 """Asks to convert a quantity into another unit of the same kind."""
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.sums import spell
 
-_DECIMAL = (
-    (("km", "kilometres", "kilometers"), ("m", "metres", "meters"), 1000),
-    (("m", "metres", "meters"), ("cm", "centimetres", "centimeters"), 100),
-    (("cm", "centimetres", "centimeters"), ("mm", "millimetres", "millimeters"), 10),
-    (("m", "metres", "meters"), ("mm", "millimetres", "millimeters"), 1000),
-    (("kg", "kilograms", "kilos"), ("g", "grams", "grams"), 1000),
-    (("t", "tons", "tonnes"), ("kg", "kilograms", "kilos"), 1000),
-    (("l", "litres", "liters"), ("ml", "millilitres", "milliliters"), 1000),
-    (("s", "seconds", "seconds"), ("ms", "milliseconds", "milliseconds"), 1000),
-    (("euros", "euros", "euros"), ("cents", "cents", "cents"), 100),
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Holds the names of a unit, short, British and American, and how many of the smallest of its kind it is."""
+
+    names: tuple[str, str, str]
+    size: int
+    one: str = ""
+    """The name of one, where it is not the second name without its s."""
+
+    @property
+    def singular(self) -> str:
+        return self.one or self.names[1].removesuffix("s")
+
+
+def _kind(*units: tuple[str, int]) -> tuple[_Unit, ...]:
+    """Reads units from `short/British/American[/one]`, with their sizes."""
+    found = []
+    for names, size in units:
+        short, british, american, *one = names.split("/")
+        found.append(_Unit((short, british, american), size, *one))
+    return tuple(found)
+
+
+_LENGTH = _kind(
+    ("mm/millimetres/millimeters", 1), ("cm/centimetres/centimeters", 10), ("m/metres/meters", 1000),
+    ("km/kilometres/kilometers", 10**6),
+)  # fmt: skip
+_WEIGHT = _kind(
+    ("mg/milligrams/milligrams", 1), ("g/grams/grams", 1000), ("kg/kilograms/kilos", 10**6), ("t/tons/tonnes", 10**9)
 )
+_VOLUME = _kind(
+    ("ml/millilitres/milliliters", 1), ("cl/centilitres/centiliters", 10), ("dl/decilitres/deciliters", 100),
+    ("l/litres/liters", 1000),
+)  # fmt: skip
+_BYTES = _kind(
+    ("bytes/bytes/bytes", 1), ("kB/kilobytes/kilobytes", 10**3), ("MB/megabytes/megabytes", 10**6),
+    ("GB/gigabytes/gigabytes", 10**9), ("TB/terabytes/terabytes", 10**12),
+)  # fmt: skip
+_SHORT_TIME = _kind(("ms/milliseconds/milliseconds", 1), ("s/seconds/seconds", 1000))
+_MONEY = (
+    _kind(("cents/cents/cents", 1), ("euros/euros/euros", 100)),
+    _kind(("cents/cents/cents", 1), ("dollars/dollars/dollars", 100)),
+    _kind(("pence/pence/pence/penny", 1), ("pounds/pounds/pounds", 100)),
+)
+_DECIMAL = (_LENGTH, _LENGTH, _LENGTH, _WEIGHT, _WEIGHT, _VOLUME, _VOLUME, _BYTES, _SHORT_TIME, *_MONEY)
+"""Kinds of units that are powers of ten apart."""
+_FARTHEST = 10**6
+_TIME = _kind(
+    ("s/seconds/seconds", 1), ("min/minutes/minutes", 60), ("h/hours/hours", 3600), ("days/days/days", 86400),
+    ("weeks/weeks/weeks", 604800),
+)  # fmt: skip
 _OTHER = (
-    (("h", "hours", "hours"), ("min", "minutes", "minutes"), 60),
-    (("min", "minutes", "minutes"), ("s", "seconds", "seconds"), 60),
-    (("days", "days", "days"), ("h", "hours", "hours"), 24),
-    (("weeks", "weeks", "weeks"), ("days", "days", "days"), 7),
-    (("years", "years", "years"), ("months", "months", "months"), 12),
-    (("feet", "feet", "feet"), ("inches", "inches", "inches"), 12),
+    _TIME,
+    _TIME,
+    _TIME,
+    _TIME,
+    _kind(("months/months/months", 1), ("years/years/years", 12)),
+    _kind(("inches/inches/inches/inch", 1), ("feet/feet/feet/foot", 12), ("yards/yards/yards", 36)),
+    _kind(("bits/bits/bits", 1), ("bytes/bytes/bytes", 8)),
+    _kind(("KiB/kibibytes/kibibytes", 1), ("MiB/mebibytes/mebibytes", 1024), ("GiB/gibibytes/gibibytes", 1024**2)),
 )
-_ONE = {"feet": "foot", "inches": "inch"}
+_PARTS = (
+    (Fraction(1, 2), "half {one}"), (Fraction(1, 4), "a quarter of {one}"), (Fraction(3, 2), "one and a half {all}"),
+    (Fraction(5, 2), "two and a half {all}"),
+)  # fmt: skip
 _ASK = read_phrasings("units", "ask")
 
 
@@ -38,33 +86,89 @@ class Units(Skill):
     phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws units a power of ten apart and numbers of up to four digits, or others and numbers below 100."""
+        """Draws units a power of ten apart and numbers of up to four digits, with a point or without, or others and
+        numbers below 100; some are given in words, or in two units."""
         rng = slots.rng
         decimal = rng.random() < 0.65
-        large, small, factor = rng.choice(_DECIMAL if decimal else _OTHER)
+        kind = rng.choice(_DECIMAL if decimal else _OTHER)
+        small, large = _pair(slots, kind)
+        factor = Fraction(large.size, small.size)
         spelling = 0 if rng.random() < 0.5 else rng.choice((1, 2))
-        value = Fraction(max(1, slots.number(4)) if decimal else rng.randint(1, 99))
-        old, new, result = large[spelling], small[spelling], value * factor
-        if rng.random() < 0.4:
-            old, new = new, old
-            value, result = (value, value / factor) if decimal else (result, value)
-        short = _write(value) + ("" if len(old) <= 3 else " ") + old
-        prompt = slots.question(_ASK, value=_write(value), old=old, new=new, short=short)
-        return Example(self.name, prompt, f"{_write(result)} {new}", kind=slots.kind("decimal" if decimal else "other"))
+        downward = rng.random() < 0.6
+        old, new = (large, small) if downward else (small, large)
+        value = _value(slots, factor, decimal=decimal, downward=downward)
+        result = value * factor if downward else value / factor
+        given, shown = _write(value), old.names[spelling]
+        quantity = None
+        if value == 1:
+            shown = shown if spelling == 0 and len(shown) <= 3 else old.singular
+        elif value.denominator == 1 and value < 1000 and rng.random() < 0.12:
+            given = spell(int(value))
+        elif downward and value.denominator == 1 and kind in _OTHER and rng.random() < 0.15:
+            extra = rng.randint(1, max(1, int(factor) - 1))
+            joint = rng.choice((" ", " and ")) if spelling else " "
+            of_extra = small.singular if extra == 1 and spelling else small.names[spelling]
+            quantity, result = f"{given} {shown}{joint}{extra} {of_extra}", result + extra
+        if downward and rng.random() < 0.06 and (found := _part(slots, large, factor)):
+            quantity, result = found
+        if quantity:
+            given, _, shown = quantity.rpartition(" ")
+        short = given + ("" if len(shown) <= 3 and not quantity else " ") + shown
+        prompt = slots.question(_ASK, value=given, old=shown, new=new.names[spelling], short=short)
+        if value == 1 or quantity:
+            prompt = prompt.replace(" are half ", " is half ")
+        answer = f"{_write(result)} {new.names[spelling]}"
+        return Example(self.name, prompt, answer, kind=slots.kind("decimal" if decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the number with its unit, however that is spelled, or alone."""
         number, unit = example.answer.split(" ")
-        found = re.fullmatch(r"(\d+|\d{1,3}(?:,\d{3})+)(\.\d+)?\s*([a-z]*)\.?", text.strip())
+        found = re.fullmatch(r"(\d+|\d{1,3}(?:,\d{3})+)(\.\d+)?\s*([A-Za-z]*)\.?", text.strip())
         if found is None or found[1].replace(",", "") + (found[2] or "") != number:
             return False
         return not found[3] or found[3] in _spellings(unit)
 
 
+def _pair(slots: Slots, kind: tuple[_Unit, ...]) -> tuple[_Unit, _Unit]:
+    """Two units of a kind, the smaller first, most often neighbours, and not too far apart."""
+    while True:
+        first, second = sorted(slots.rng.sample(range(len(kind)), 2))
+        small, large = kind[first], kind[second]
+        if large.size <= small.size * _FARTHEST and (second == first + 1 or slots.rng.random() < 0.5):
+            return small, large
+
+
+def _value(slots: Slots, factor: Fraction, *, decimal: bool, downward: bool) -> Fraction:
+    """A number of the old unit that comes out even, or with few decimals."""
+    rng = slots.rng
+    if decimal:
+        if rng.random() < 0.45:
+            places = rng.choices((1, 2, 3), (0.55, 0.35, 0.1))[0]
+            return Fraction(max(1, slots.number(rng.choice((2, 3)))), 10**places)
+        return Fraction(max(1, slots.number(4)))
+    if rng.random() < 0.25:
+        # Quarters, of which the result is whole or has a quarter itself.
+        quarters = rng.randint(1, 99)
+        value = Fraction(quarters, 4) if factor % 4 == 0 else Fraction(quarters)
+        return value if downward else value * factor
+    number = Fraction(rng.randint(1, 99 if factor < 1000 else 20))
+    return number if downward else number * factor
+
+
+def _part(slots: Slots, large: _Unit, factor: Fraction) -> tuple[str, Fraction] | None:
+    """A half or a quarter in words, with the number of the smaller unit."""
+    part, words = slots.rng.choice(_PARTS)
+    if (part * factor).denominator != 1:
+        return None
+    article = "an" if large.singular.startswith(("inch", "hour", "ounce")) else "a"
+    return words.format(one=f"{article} {large.singular}", all=large.names[1]), part * factor
+
+
 def _spellings(unit: str) -> set[str]:
     """All names of a unit, of one and of many."""
-    names = {name for pair in (*_DECIMAL, *_OTHER) for names in pair[:2] if unit in names for name in names}
-    return names | {_ONE.get(name, name.removesuffix("s")) for name in names if len(name) > 3}
+    kinds = (*_DECIMAL, *_OTHER)
+    same = [one for kind in kinds for one in kind if unit in one.names]
+    return {name for one in same for name in (*one.names, one.singular, one.names[2].removesuffix("s"))}
 
 
 def _write(value: Fraction) -> str:

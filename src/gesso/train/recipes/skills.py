@@ -2,6 +2,7 @@
 do."""
 
 import dataclasses
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -236,9 +237,18 @@ def skills_gpu() -> Recipe:
     return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
-def skill_data(mixtures: tuple[Mixture, ...], seed: int, narrowest: int = NARROWEST) -> SkillData:
+def skill_data(
+    mixtures: tuple[Mixture, ...], seed: int, narrowest: int = NARROWEST, retained: Collection[str] = ()
+) -> SkillData:
     """Returns conversations of the skills, through their tokenizer and mini's template; see `SkillData`."""
     template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
-        mixtures, _tokenizer(), template, Spelling(build_tokenizer()), seed=seed, narrowest=narrowest, widest=CANVAS
+        mixtures,
+        _tokenizer(),
+        template,
+        Spelling(build_tokenizer()),
+        seed=seed,
+        narrowest=narrowest,
+        widest=CANVAS,
+        retained=retained,
     )
