@@ -2,8 +2,9 @@
 plainly."""
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
 
 _FACTS = read_phrasings("abstention", "facts")

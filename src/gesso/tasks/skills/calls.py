@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.to_json import same_json
 
 _QUOTE = '<|"|>'

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from gesso.tasks.code import NUMBER, lone_numbers
 from gesso.tasks.skills.function_forms import Function, draw_literal
-from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings
+from gesso.tasks.skills.slots import RESERVED, Slots
 
 _OPERATORS = {
     "+": ("add", "plus", "sum"), "-": ("subtract", "minus", "difference"), "*": ("multiply", "times", "product"),

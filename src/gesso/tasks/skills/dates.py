@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.date_forms import MONTHS, draw_form
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums import spell
 
 _WEEKDAYS = tuple(calendar.day_name)

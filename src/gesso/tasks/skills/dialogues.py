@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 Items = list[str]
 

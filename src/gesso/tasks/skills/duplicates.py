@@ -6,8 +6,9 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import SPACES, draw_layout
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 _ASK = read_phrasings("duplicates", "ask")
 _REPEATED = read_phrasings("duplicates", "repeated")

@@ -8,12 +8,14 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots, expand, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.to_json import same_json
 from gesso.tasks.words import COLOURS, words_of
 
 _ASK = read_phrasings("extraction", "ask")
+_PLAIN = read_phrasings("extraction", "plain")
 
 _PERSON = read_phrasings("extraction", "person")
 _GOODS = read_phrasings("extraction", "goods")
@@ -70,6 +72,7 @@ _WITH_LETTERS = frozenset(words_of("batch bug case claim invoice policy ticket t
 _KINDS_OF_PLACE = ("Street", "Road", "Park", "Hall", "Square", "Bay", "Lake", "Hill", "Bridge", "House")
 _SIZES = ("small", "medium", "large", "S", "M", "L", "XL")
 Value = str | int | Decimal
+_PLAIN_SHARE = 0.08
 _KEY_SHARE = 0.12
 """Share of the requests that name facts otherwise than the sentence's patterns do."""
 _KEYS = {
@@ -92,14 +95,18 @@ class Extraction(Skill):
     """Asks such as `Kelmo is 41 and lives in Drasto. Give city and age as JSON.` -> `{"city": "Drasto", "age": 41}`."""
 
     name = "extraction"
-    phrasings: ClassVar = {"ask": _ASK, **_DOMAINS}
+    phrasings: ClassVar = {"ask": _ASK, "plain": _PLAIN, **_DOMAINS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a sentence and one to all of its facts, in any order."""
+        """Draws a sentence and one to all of its facts, in any order; a few are asked for without JSON."""
         rng = slots.rng
         kind = rng.choices(tuple(_DOMAINS), None if slots.unseen else _TRAINED_WEIGHTS)[0]
         sentence, facts = _sentence(slots, _DOMAINS[kind])
         keys = [key for key in facts if kind != "listed" or key.startswith("v")]
+        if kind != "listed" and rng.random() < _PLAIN_SHARE:
+            key = rng.choice(keys)
+            prompt = _place(slots, slots.choice(_PLAIN, key=key), sentence)
+            return Example(self.name, prompt, str(facts[key]), kind=slots.kind("plain"))
         asked = rng.sample(keys, rng.randint(min(2, len(keys)), len(keys)) if rng.random() < 0.8 else 1)
         if kind == "listed":
             answer = {str(facts[f"k{key[1:]}"]): facts[key] for key in asked}
@@ -112,7 +119,9 @@ class Extraction(Skill):
         return Example(self.name, prompt, _dumps(answer), kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the same object in any order and spacing."""
+        """Accepts the same object in any order and spacing; of a fact alone its letters."""
+        if not example.answer.startswith("{"):
+            return text.strip() == example.answer
         return same_json(example.answer, text)
 
 

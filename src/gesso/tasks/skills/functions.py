@@ -14,8 +14,9 @@ from gesso.tasks.skills.function_forms import (
     draw_constant_function,
     draw_function,
 )
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 _UNNAMED = read_phrasings("functions", "unnamed")
 _NAMED = read_phrasings("functions", "named")

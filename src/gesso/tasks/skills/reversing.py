@@ -3,12 +3,14 @@
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.entries import draw_entries, draw_numbers
+from gesso.tasks.skills.layouts import SPACES, draw_layout
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 _WORDS = read_phrasings("reversing", "words")
 _LETTERS = read_phrasings("reversing", "letters")
-_SEPARATORS = (" ", " ", ", ", "\n")
 _LETTERS_SHARE, _TRAINED_LETTERS_SHARE = 0.25, 0.4
 """Letters are learned later than words."""
 _WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.85, 0.75
@@ -20,21 +22,35 @@ class Reversing(Skill):
     `gif`."""
 
     name = "reversing"
+    shouted = True
     phrasings: ClassVar = {"words": _WORDS, "letters": _LETTERS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws two to seven words, a sentence or, one time in four, a single word or number whose letters turn
-        (more often in training, as numbers are)."""
+        """Draws two to seven words, names or numbers in any layout, a sentence or, one time in four, a single word,
+        code or number whose letters turn (more often in training, as numbers are)."""
         rng = slots.rng
         if rng.random() < (_LETTERS_SHARE if slots.unseen else _TRAINED_LETTERS_SHARE):
-            word = slots.word()
+            word = _single(slots)
             return Example(self.name, slots.request(_LETTERS, word), word[::-1], kind=slots.kind("letters"))
-        separator = rng.choice(_SEPARATORS)
+        layout = draw_layout(rng)
         if rng.random() < (_WORDS_SHARE if slots.unseen else _TRAINED_WORDS_SHARE):
-            given = slots.items(rng.randint(2, 7))
-            if separator == " ":
+            given = draw_entries(slots, rng.randint(2, 7), spaced=layout != SPACES, copied=True)
+            if layout == SPACES:
                 given = slots.plain_sentence() if rng.random() < 0.35 else slots.sentence(given)
         else:
-            given = list(map(str, slots.numbers(4, 3)))
-        prompt = slots.request(_WORDS, separator.join(given))
-        return Example(self.name, prompt, separator.join(given[::-1]), kind=slots.kind("words"))
+            given = [text for _, text in draw_numbers(slots, rng.randint(3, 5))]
+        prompt = slots.request(_WORDS, layout.write(given))
+        return Example(self.name, prompt, layout.answer(given[::-1]), kind=slots.kind("words"))
+
+
+def _single(slots: Slots) -> str:
+    """A word; now and then a name, a number, a code or two words."""
+    rng = slots.rng
+    kind = rng.choices(("word", "name", "number", "code", "two"), (0.68, 0.1, 0.09, 0.05, 0.08))[0]
+    if kind == "number":
+        return str(slots.number(6) + 10)
+    if kind == "code":
+        return f"{rng.choice('ABCDEFGHKLMNPRSTXZ')}{rng.choice('ABCDEFGHKLMNPRSTXZ')}{slots.number(3)}"
+    if kind == "two":
+        return " ".join(slots.words(2))
+    return slots.first_name() if kind == "name" else slots.word()

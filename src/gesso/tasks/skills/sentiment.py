@@ -4,8 +4,9 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
 
 _ASK = read_phrasings("sentiment", "ask")
@@ -35,6 +36,18 @@ _DISLIKED = (
     "complain about",
 )  # fmt: skip
 _PLAIN = read_phrasings("sentiment", "plain")
+_LABELS = read_phrasings("sentiment", "labels")
+_YES = read_phrasings("sentiment", "yes")
+_TOLD = {
+    "positive": read_phrasings("sentiment", "good"),
+    "negative": read_phrasings("sentiment", "bad"),
+    "neutral": read_phrasings("sentiment", "neither"),
+}
+"""Texts that say it without an adjective to go by."""
+_OTHER_LABELS = (("good", "bad"), ("happy", "unhappy"), ("praise", "complaint"), ("like", "dislike"),
+                 ("satisfied", "dissatisfied"), ("favourable", "unfavourable"), ("pos", "neg"),
+                 ("Positive", "Negative"), ("POSITIVE", "NEGATIVE"))  # fmt: skip
+_TOLD_SHARE, _LABELS_SHARE, _YES_SHARE = 0.4, 0.25, 0.1
 _UNTURNED = re.compile(r"\b(?:an?|more|most|as|so|such|how|very) not |What an?\b|n't |hardly |\b[Nn]o ", re.IGNORECASE)
 """Sentences in which "not" before the adjective would be wrong, or leave in doubt what is meant."""
 
@@ -53,7 +66,9 @@ class Sentiment(Skill):
             "thing": slots.word(), "other": slots.word(), "name": slots.first_name(), "city": slots.city(),
             "number": slots.number(3),
         }  # fmt: skip
-        if answer == "neutral":
+        if rng.random() < _TOLD_SHARE:
+            text = slots.choice(_TOLD[answer], **values)
+        elif answer == "neutral":
             text = slots.choice(_PLAIN, **values)
         elif rng.random() < 0.3:
             text = slots.choice(_VERBS, verb=rng.choice(_LIKED if answer == "positive" else _DISLIKED), **values)
@@ -64,6 +79,15 @@ class Sentiment(Skill):
                 answer = "negative" if answer == "positive" else "positive"
             else:
                 text = text.replace(f"not {adjective}", adjective)
+        asked = rng.random()
+        if asked < _LABELS_SHARE:
+            return self._labelled(slots, text, answer)
+        if asked < _LABELS_SHARE + _YES_SHARE and answer != "neutral":
+            label = rng.choice(("positive", "negative"))
+            said = "yes" if label == answer else "no"
+            return Example(
+                self.name, _placed(slots, slots.choice(_YES, label=label), text), said, kind=slots.kind("yes")
+            )
         ask = slots.choice(_ASK)
         if answer == "neutral" and "neutral" not in ask and " or " in ask:
             ask = "~Is this positive, negative or neutral"
@@ -74,6 +98,31 @@ class Sentiment(Skill):
         )
         return Example(self.name, prompt, answer, kind=slots.kind(answer))
 
+    def _labelled(self, slots: Slots, text: str, answer: str) -> Example:
+        """Labels to choose from that the request names: other words for both, or all three."""
+        rng = slots.rng
+        if answer == "neutral":
+            labels = ["positive", "negative", "neutral"]
+        else:
+            pair = rng.choice((("positive", "negative"), *_OTHER_LABELS))
+            answer = pair[answer == "negative"]
+            labels = [*pair, "neutral"] if pair == ("positive", "negative") and rng.random() < 0.4 else list(pair)
+        if rng.random() < 0.3:
+            labels.reverse()
+        joint = rng.choice((" or ", " or ", ", ", "/", " / "))
+        listed = ", ".join(labels[:-1]) + (" or " if joint == " or " else ", ") + labels[-1]
+        listed = joint.join(labels) if joint not in (" or ", ", ") else listed
+        return Example(
+            self.name, _placed(slots, slots.choice(_LABELS, labels=listed), text), answer, kind=slots.kind("labels")
+        )
+
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the label, in whatever case, with or without a mark."""
-        return text.strip().rstrip(".").lower() == example.answer
+        return text.strip().rstrip(".").lower() == example.answer.lower()
+
+
+def _placed(slots: Slots, ask: str, text: str) -> str:
+    """The request with the text before or behind it, now and then in quotes."""
+    if '"' not in text and slots.rng.random() < 0.15:
+        text = f'"{text}"'
+    return slots.frame(ask, text)

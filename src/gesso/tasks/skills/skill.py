@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from gesso.tasks.base import Example, Task
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.patterns import Phrasings
+from gesso.tasks.skills.slots import Slots
 
 _SHOUTED_SHARE = 0.02
 REFUSAL = "That is outside my skills."

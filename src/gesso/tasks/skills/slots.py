@@ -1,16 +1,12 @@
 """Draws the values and the wording of a skill.
 
-A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values;
-`{data}` and `{quoted}` say where in it the data stand, which come before or behind it otherwise.
-What a pattern may become is one phrasing; a skill has some that training never sees.
+`{data}` and `{quoted}` of a pattern (`gesso.tasks.skills.patterns`) say where in a request the data stand, which come
+before or behind it otherwise.
 """
 
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
 from gesso.tasks.skills.lexicon import (
     SHORT_NAMES,
@@ -21,9 +17,9 @@ from gesso.tasks.skills.lexicon import (
     draw_word,
     is_unseen,
 )
+from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.words import CITIES, POOL, words_of
 
-_CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _KINDS = ("dictionary", "pseudo", "known", "common")
 _KIND_WEIGHTS = (0.42, 0.18, 0.10, 0.30)
 _UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0, 0.0)
@@ -35,50 +31,6 @@ _FIRST_NAMES = words_of("""
 """)
 _LAST_ENDINGS = ("son", "man", "berg", "er", "ez", "ini", "ova", "ski", "ton", "ley", "", "")
 _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Phrasings:
-    """Lists patterns of one request: those that are trained on, and those that only evaluations use.
-
-    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands
-    alone.
-    """
-
-    seen: tuple[str, ...]
-    unseen: tuple[str, ...]
-
-
-def read_phrasings(file: str, name: str) -> Phrasings:
-    """Reads the patterns of one request from `phrasings/FILE.txt`: a line each, below `## NAME`, those that only
-    evaluations use below `## NAME, held out`. A line break within a pattern is written `\\n`."""
-    sections = _sections(file)
-    return Phrasings(sections[name], sections[f"{name}, held out"])
-
-
-@cache
-def _sections(file: str) -> dict[str, tuple[str, ...]]:
-    text = resources.files("gesso.tasks.skills").joinpath("phrasings", f"{file}.txt").read_text("utf-8")
-    found = {}
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        name, *patterns = section.rstrip("\n").split("\n")
-        found[name] = tuple(pattern.replace("\\n", "\n") for pattern in patterns)
-    return found
-
-
-def expand(pattern: str, rng: random.Random) -> str:
-    """Chooses one of each `[a|b]`, innermost first."""
-    while found := _CHOICE.search(pattern):
-        pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
-    return "\n".join(" ".join(line.split()) for line in pattern.split("\n"))
-
-
-def variants(pattern: str) -> int:
-    """Counts the texts that a pattern expands to (choices are not nested)."""
-    total = 1
-    for found in _CHOICE.finditer(pattern):
-        total *= found[1].count("|") + 1
-    return total
 
 
 _POLITE = read_phrasings("slots", "polite")
@@ -267,7 +219,7 @@ class Slots:
         if not layout.startswith("{ask}:"):
             ask = ask if ask[-1] in ".?!" or self.rng.random() < 0.4 else ask + "."
         else:
-            ask = ask.rstrip("?.")
+            ask = ask.rstrip("?.:")
         return layout.replace("{ask}", ask).replace("{data}", data)
 
     def question(self, phrasings: Phrasings, **values: object) -> str:

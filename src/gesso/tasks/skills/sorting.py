@@ -6,8 +6,9 @@ from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import SPACES, draw_layout
 from gesso.tasks.skills.lexicon import is_unseen
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 _WORDS_UP = read_phrasings("sorting", "words_up")
 _WORDS_DOWN = read_phrasings("sorting", "words_down")

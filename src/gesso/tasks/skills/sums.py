@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.layouts import draw_layout
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
 
 _SIGNS = read_phrasings("sums", "signs")
@@ -82,7 +83,7 @@ class Sums(Skill):
         rng = slots.rng
         numbers = [_number(slots, rng.randint(1, 3)) for _ in range(rng.randint(3, 5))]
         if rng.random() < 0.3:
-            text = slots.question(_SIGNS, a=" + ".join(map(str, numbers[:-1])), b=numbers[-1], s="+")
+            text = _expression(slots, " + ".join(map(str, numbers[:-1])), "+", numbers[-1])
         else:
             text = slots.request(_SEVERAL, draw_layout(rng).write([str(number) for number in numbers]))
         return Example(self.name, text, str(sum(numbers)), kind=slots.kind("several"))
@@ -116,9 +117,15 @@ class Sums(Skill):
             (f"{a} * {b % 10} -", a * (b % 10) - c, c),
         ))  # fmt: skip
         left, sign = left.rsplit(" ", 1)
-        return Example(
-            self.name, slots.question(_SIGNS, a=left, b=right, s=sign), str(value), kind=slots.kind("longer")
-        )
+        return Example(self.name, _expression(slots, left, sign, right), str(value), kind=slots.kind("longer"))
+
+
+def _expression(slots: Slots, left: str, sign: str, right: int) -> str:
+    """A question that has the whole expression in one piece."""
+    while True:
+        text = slots.question(_SIGNS, a=left, b=right, s=sign)
+        if f"{left} {sign} {right}" in text or f"{left}{sign}{right}" in text:
+            return text
 
 
 def _number(slots: Slots, digits: int) -> int:

@@ -7,8 +7,9 @@ from importlib import resources
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 
 _ASK = read_phrasings("topics", "ask")
 _YES = read_phrasings("topics", "yes")

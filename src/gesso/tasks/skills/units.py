@@ -6,8 +6,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Slots, read_phrasings
+from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums import spell
 
 

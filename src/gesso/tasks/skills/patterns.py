@@ -1,0 +1,57 @@
+"""Reads the patterns of requests and sentences, and expands them.
+
+A pattern is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values. What a pattern
+may become is one phrasing; a skill has some that training never sees.
+"""
+
+import random
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasings:
+    """Lists patterns of one request: those that are trained on, and those that only evaluations use.
+
+    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands
+    alone.
+    """
+
+    seen: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def read_phrasings(file: str, name: str) -> Phrasings:
+    """Reads the patterns of one request from `phrasings/FILE.txt`: a line each, below `## NAME`, those that only
+    evaluations use below `## NAME, held out`. A line break within a pattern is written `\\n`."""
+    sections = _sections(file)
+    return Phrasings(sections[name], sections[f"{name}, held out"])
+
+
+@cache
+def _sections(file: str) -> dict[str, tuple[str, ...]]:
+    text = resources.files("gesso.tasks.skills").joinpath("phrasings", f"{file}.txt").read_text("utf-8")
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        name, *patterns = section.rstrip("\n").split("\n")
+        found[name] = tuple(pattern.replace("\\n", "\n") for pattern in patterns)
+    return found
+
+
+def expand(pattern: str, rng: random.Random) -> str:
+    """Chooses one of each `[a|b]`, innermost first."""
+    while found := _CHOICE.search(pattern):
+        pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
+    return "\n".join(" ".join(line.split()) for line in pattern.split("\n"))
+
+
+def variants(pattern: str) -> int:
+    """Counts the texts that a pattern expands to (choices are not nested)."""
+    total = 1
+    for found in _CHOICE.finditer(pattern):
+        total *= found[1].count("|") + 1
+    return total
