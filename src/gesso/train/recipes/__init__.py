@@ -25,6 +25,7 @@ from gesso.train.recipes.skills import (
     skills_16,
     skills_17,
     skills_18,
+    skills_19,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -68,6 +69,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-16": skills_16,
     "skills-17": skills_17,
     "skills-18": skills_18,
+    "skills-19": skills_19,
     "skills-gpu": skills_gpu,
 }
 

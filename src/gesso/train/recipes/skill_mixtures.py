@@ -168,3 +168,19 @@ EIGHTEENTH = Mixture(
     },
 )  # fmt: skip
 """The same as `SIXTEENTH` with two fifths of it for the last skill that is below its goal."""
+NINETEENTH = Mixture(
+    0,
+    {
+        "sorting": 0.09, "duplicates": 0.055, "replacing": 0.11, "extraction": 0.13, "functions": 0.075,
+        "changes": 0.09, "units": 0.06, "dates": 0.075, "sums": 0.09, "topics": 0.04, "reversing": 0.05,
+        "casing": 0.055, "ranges": 0.045, "conversion": 0.045, "calls": 0.01, "sentiment": 0.04, "dialogues": 0.02,
+        "abstention": 0.04, "filling": 0.004, "json": 0.001, "code": 0.001, "arithmetic": 0.008, "ordering": 0.006,
+        "editing": 0.008, "counting": 0.002, "revision": 0.001, "revision-in-file": 0.001,
+    },
+)  # fmt: skip
+"""Most for the skills that became wider, and a little of what a teacher keeps (`RETAINED`)."""
+RETAINED = (
+    "dialogues", "abstention", "json", "code", "arithmetic", "ordering", "editing", "counting", "revision",
+    "revision-in-file",
+)  # fmt: skip
+"""Tasks that a run with a teacher learns from it."""

@@ -197,6 +197,17 @@ def skills_18() -> Recipe:
     return dataclasses.replace(recipe, train=train, start=Path("runs/skills-17/mean"))
 
 
+def skills_19() -> Recipe:
+    """Goes on from the mean of where `skills-18` began and ended, in `runs/skills-18/mean`, for skills that became
+    wider; of the others it learns what the bundled `skills` says."""
+    recipe = _causal_run(19, skill_mixtures.NINETEENTH, steps=2200, learning_rate=1.8e-3)
+    train = dataclasses.replace(recipe.train, warmup_steps=60)
+    data = skill_data((skill_mixtures.NINETEENTH,), seed=19, retained=skill_mixtures.RETAINED)
+    return dataclasses.replace(
+        recipe, train=train, data=data, start=Path("runs/skills-18/mean"), teacher=resolve("skills")
+    )
+
+
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
     """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
     recipe = skills()
