@@ -47,7 +47,7 @@ class Abstention(Skill):
         prompt = slots.question(
             _KINDS[kind], place=place, name=slots.name(), thing=words[0], other=words[1], third=words[2],
             quality=slots.word(), id=slots.identifier(), year=rng.randint(1000, 2059), n=slots.number(4),
-            m=max(2, slots.number(2)),
+            m=max(3, slots.number(2)),
         )  # fmt: skip
         if rng.random() < 0.1:
             prompt = (

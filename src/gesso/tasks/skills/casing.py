@@ -58,22 +58,23 @@ class Casing(Skill):
         if kind in ("title", "sentence") and not _SIMPLE.fullmatch(given):
             given = " ".join(slots.words(rng.randint(2, 5)))
         if kind == "lower":
-            given = given.upper() if rng.random() < 0.6 else given.title()
-            return Example(self.name, slots.request(_LOWER, given), given.lower(), kind=slots.kind(kind))
+            capitals = rng.random() < 0.7
+            given = given.upper() if capitals else given.title()
+            prompt = slots.request(_LOWER, given, loose=True, without="" if capitals else "capitals|upper")
+            return Example(self.name, prompt, given.lower(), kind=slots.kind(kind))
         if kind == "sentence":
-            words = slots.plain_sentence() if rng.random() < 0.5 else slots.sentence(slots.words(rng.randint(2, 6)))
-            given = " ".join(words)
+            given = " ".join(slots.sentence(slots.words(rng.randint(2, 6))))
             given = rng.choice((given.upper(), given.lower(), given.title()))
-            return Example(self.name, slots.request(_SENTENCE, given), given.capitalize(), kind=slots.kind(kind))
+            return Example(
+                self.name, slots.request(_SENTENCE, given, loose=True), given.capitalize(), kind=slots.kind(kind)
+            )
         if kind == "swap":
             given = " ".join(rng.choice((word, word.title(), word.upper())) for word in slots.words(rng.randint(1, 3)))
             return Example(self.name, slots.request(_SWAP, given), given.swapcase(), kind=slots.kind(kind))
         if kind == "upper" and rng.random() < 0.2:
             given = given.title()
-        if kind == "title" and rng.random() < 0.2:
-            given = given.upper()
         phrasings, answer = (_UPPER, given.upper()) if kind == "upper" else (_TITLE, _capitalized(given))
-        return Example(self.name, slots.request(phrasings, given), answer, kind=slots.kind(kind))
+        return Example(self.name, slots.request(phrasings, given, loose=True), answer, kind=slots.kind(kind))
 
     def _style(self, slots: Slots) -> Example:
         rng = slots.rng

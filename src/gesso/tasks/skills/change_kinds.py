@@ -23,9 +23,12 @@ _CALLS = {"min": "max", "max": "min", "upper": "lower", "lower": "upper", "sum":
           "abs": "int", "int": "float", "str": "repr", "strip": "lower", "startswith": "endswith",
           "endswith": "startswith"}  # fmt: skip
 _CALL = re.compile(rf"\b({'|'.join(_CALLS)})\(")
+_NO_NUMBER = re.compile(
+    r'["\[\]<>=]|return -|\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip)\b'
+)
 _LOGIC = re.compile(r" (and|or) ")
 _TYPES = ("int", "float", "str", "list", "bool")
-_SENTENCES = ("Returns the {}.", "Return {} and {}.", "The {} of the {}.", "Compute the {}", "{} for {}.", "A {} {}.",
+_SENTENCES = ("Returns the {}.", "Return {} and {}.", "The {} of the {}.", "Compute the {}", "{} for {}.", "The {} {}.",
               "Returns True for {}.", "See {}.", "Greets {}.")  # fmt: skip
 
 
@@ -69,8 +72,10 @@ def _other_number(slots: Slots, function: Function, ask: Phrasings) -> tuple[str
     source, rng = function.source, slots.rng
     old = rng.choice(lone_numbers(source) + _lone_decimals(source))
     new = old
+    whole = "[" in source
     while new == old:
-        new = f"{rng.randint(0, 99)}.{rng.randint(1, 99)}" if "." in old or rng.random() < 0.1 else str(slots.number(4))
+        decimal = not whole and ("." in old or rng.random() < 0.1)
+        new = f"{rng.randint(0, 99)}.{rng.randint(1, 99)}" if decimal else str(slots.number(1 if whole else 4))
     text = slots.choice(ask, old=old, new=new)
     # With other numbers there it must say which.
     while len(_numbers(source)) > 1 and not re.search(rf"(?<!\d){re.escape(old)}(?!\d)", text):
@@ -128,7 +133,7 @@ def _one_less(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, st
 
 
 def _other_text(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
-    inside = slots.rng.choice(_TEXT.findall(function.source))
+    inside = slots.rng.choice([text for text in _TEXT.findall(function.source) if text.strip()])
     old = inside.rstrip(" ,:!") or inside
     new = slots.word()
     if old[0].isupper():
@@ -166,7 +171,7 @@ def _negated(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str
 
 
 def _increased(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
-    number = slots.rng.choice((1, 1, slots.number(3)))
+    number = slots.rng.choice((1, 1, slots.number(3) + 2))
     return slots.choice(ask, n=number), f"{function.source} + {number}"
 
 
@@ -227,10 +232,8 @@ def _single(function: Function) -> bool:
 
 
 def _sums(function: Function) -> bool:
-    """Whether the returned expression can be added to or negated without brackets of its own."""
-    return _single(function) and not re.search(
-        r'["\[\]]|\b(and|or|not|in|is|if|True|False|None)\b|[<>=]', function.body
-    )
+    """Whether the returned expression is a number, which can be added to or negated."""
+    return _single(function) and not _NO_NUMBER.search(function.body)
 
 
 def _change(
@@ -244,13 +247,15 @@ KINDS: dict[str, Change] = {
     "argument": _change("argument", lambda f: bool(f.parameters), _other_argument, 1.3),
     "number": _change("number", lambda f: bool(lone_numbers(f.source) + _lone_decimals(f.source)), _other_number, 2.5),
     "condition": _change("invert", lambda f: bool(_COMPARISON.search(f.source)), _inverted, 1.3),
-    "operator": _change("operator", lambda f: len(_SIGN.findall(f.source)) == 1, _other_operator, 2.0),
+    "operator": _change(
+        "operator", lambda f: len(_SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.0
+    ),
     "both": _change("both", lambda f: len(f.parameters) > 1, _both_arguments, 1.0),
     "docstring": _change("docstring", lambda f: True, _documented, 0.5),
     "default": _change("default", lambda f: bool(f.parameters), _with_default, 0.45),
     "one more": _change("add_parameter", lambda f: True, _one_more, 0.4),
     "one less": _change("drop_parameter", lambda f: bool(_spare(f)), _one_less, 2.0),
-    "text": _change("text", lambda f: bool(_TEXT.search(f.source)), _other_text, 2.0),
+    "text": _change("text", lambda f: bool(_TEXT.search(f.source.replace('" "', ""))), _other_text, 2.0),
     "call": _change("call", lambda f: len(_CALL.findall(f.body)) == 1, _other_call, 1.3),
     "literal": _change("literal", lambda f: not f.parameters, _other_literal, 3.0),
     "print": _change("print", _single, _printed, 0.35),

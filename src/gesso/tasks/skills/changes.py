@@ -18,6 +18,7 @@ from gesso.tasks.skills.function_forms import (
     draw_constant_function,
     draw_function,
 )
+from gesso.tasks.skills.patterns import with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
@@ -43,10 +44,10 @@ class Changes(Skill):
         kinds = possible_changes(function)
         kind = rng.choices(kinds, [KINDS[kind].weight for kind in kinds])[0]
         ask, answer = KINDS[kind].make(slots, function)
-        if rng.random() < 0.15:
+        if rng.random() < 0.15 and kind != "docstring":
             ask = ask.rstrip(".")
         if rng.random() < 0.15:
-            ask = ask[0].lower() + ask[1:]
+            ask = with_small_letter(ask)
         part, before, after = function.source, "", ""
         if rng.random() < _AROUND_SHARE:
             others = [
@@ -90,8 +91,8 @@ def _placed(slots: Slots, ask: str, part: str) -> str:
         part = f"```{rng.choice(('python', ''))}\n{part}\n```"
     if rng.random() < _BEHIND_SHARE:
         return f"{part}\n\n{ask}"
-    if rng.random() < 0.1:
-        ask = ask.rstrip(".") + ":"
+    if rng.random() < 0.1 and (ask[-1].isalnum() or ask[-1] in "'`"):
+        ask = f"{ask}:"
     return edit_prompt(ask, part, "", "")
 
 

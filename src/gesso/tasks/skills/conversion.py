@@ -53,7 +53,7 @@ _FORMATS: dict[str, tuple[Callable[[Sequence[Row]], str], tuple[str, ...]]] = {
     "json": (_json, ("JSON", "JSON", "json")),
     "csv": (_csv, ("CSV", "CSV", "csv", "comma separated values")),
     "yaml": (_yaml, ("YAML", "YAML", "yaml", "yml")),
-    "markdown": (_markdown, ("Markdown", "a Markdown table", "markdown", "a markdown table", "md")),
+    "markdown": (_markdown, ("Markdown", "Markdown", "markdown", "md")),
 }
 _NO_TEXTS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
 """Words that are other values in YAML 1.1."""
@@ -84,7 +84,7 @@ class Conversion(Skill):
             {key: _number(slots) if is_number else _cell(slots) for key, is_number in zip(keys, numeric, strict=True)}
             for _ in range(count)
         ]
-        names = (rng.choice(_FORMATS[old][1]).removeprefix("a "), rng.choice(_FORMATS[new][1]))
+        names = (rng.choice(_FORMATS[old][1]), rng.choice(_FORMATS[new][1]))
         given = _FORMATS[old][0](rows)
         if rng.random() < _OTHERWISE_SHARE:
             given = _otherwise(slots, old, given)
@@ -94,9 +94,9 @@ class Conversion(Skill):
         return Example(self.name, prompt, _FORMATS[new][0](rows), kind=slots.kind(new))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference's lines, white space at their ends aside; JSON by its value."""
+        """Accepts the reference's lines, white space at their ends aside; JSON by its value, one row as a list, too."""
         if example.answer[0] in "[{":
-            return same_json(example.answer, text)
+            return same_json(example.answer, text) or same_json(f"[{example.answer}]", text)
         lines, reference = ([line.rstrip() for line in t.strip().split("\n")] for t in (text, example.answer))
         return lines == reference
 
@@ -115,7 +115,7 @@ def _otherwise(slots: Slots, form: str, given: str) -> str:
 def _number(slots: Slots) -> int | float:
     """A whole number, or one with a point."""
     if slots.rng.random() < 0.15:
-        return slots.number(3) + slots.rng.randint(1, 99) / 100
+        return round(slots.number(3) + slots.rng.randint(1, 99) / 100, 2)
     return slots.number(4)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.patterns import Phrasings, read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings, with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
@@ -94,5 +94,5 @@ def _change(slots: Slots, items: Sequence[str]) -> tuple[str, Items]:
 
 def _polish(slots: Slots, ask: str) -> str:
     if slots.rng.random() < 0.2:
-        ask = ask[0].lower() + ask[1:]
+        ask = with_small_letter(ask)
     return ask.rstrip(".?") if slots.rng.random() < 0.25 else ask

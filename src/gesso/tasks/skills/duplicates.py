@@ -4,8 +4,8 @@ from collections import Counter
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.entries import draw_entries, draw_numbers
-from gesso.tasks.skills.layouts import SPACES, draw_layout
+from gesso.tasks.skills.entries import OF_WORDS, draw_entries, draw_numbers
+from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
@@ -36,12 +36,13 @@ class Duplicates(Skill):
         if words:
             distinct = draw_entries(slots, count, spaced=layout != SPACES, copied=True)
         else:
-            distinct = [text for _, text in draw_numbers(slots, count)]
+            layout = COMMAS if layout == TIGHT else layout
+            distinct = [text for _, text in draw_numbers(slots, count, spaced=layout != SPACES)]
         asked = rng.choices(tuple(_KINDS), _KIND_WEIGHTS)[0]
         if asked == "has" and rng.random() < 0.5:
             given = distinct
-        elif asked == "repeated" and rng.random() < 0.6:
-            given = [*distinct, rng.choice(distinct)]
+        elif asked == "repeated":
+            given = distinct + [rng.choice(distinct)] * rng.randint(1, 2)
         else:
             given = distinct + rng.choices(distinct, k=rng.randint(1, 4))
         rng.shuffle(given)
@@ -55,7 +56,8 @@ class Duplicates(Skill):
             if not found:
                 asked, found = "", list(times)
             answer = layout.answer(found) if len(found) > 1 else found[0]
-        prompt = slots.request(_KINDS[asked], layout.write(given))
+        without = OF_WORDS if not words or any(" " in item for item in distinct) else ""
+        prompt = slots.request(_KINDS[asked], layout.write(given), loose=layout == SPACES, without=without)
         return Example(self.name, prompt, answer, kind=slots.kind(asked or ("words" if words else "numbers")))
 
     def grade(self, example: Example, text: str) -> bool:

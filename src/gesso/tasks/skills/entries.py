@@ -8,6 +8,8 @@ from decimal import Decimal
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.slots import Slots
 
+OF_WORDS = r"\bwords?\b|\bnames\b"
+"""Patterns that are not for numbers or items of several words."""
 _KINDS = ("words", "capitals", "phrases", "people", "cities", "codes")
 _KIND_WEIGHTS = (0.6, 0.11, 0.12, 0.07, 0.05, 0.05)
 _CODES: dict[str, Callable[[random.Random], str]] = {
@@ -50,14 +52,14 @@ def draw_entries(slots: Slots, count: int, *, spaced: bool = True, copied: bool 
     return list(found.values())
 
 
-def draw_numbers(slots: Slots, count: int) -> list[tuple[Decimal, str]]:
+def draw_numbers(slots: Slots, count: int, *, spaced: bool = True) -> list[tuple[Decimal, str]]:
     """Draws distinct numbers with their texts: whole ones of up to six digits most often, or some with a point, some
-    below zero, or all with the same unit."""
+    below zero, or all with the same unit, behind a space where items may be of several words."""
     rng = slots.rng
     if rng.random() < 0.65:
         return [(Decimal(n), str(n)) for n in slots.numbers(count, rng.choice((2, 3, 4, 6)))]
     places, below = rng.choice((0, 1, 1, 2)), rng.random() < 0.35
-    unit = "{}" if below else rng.choice(_NUMBERS)
+    unit = "{}" if below else rng.choice([unit for unit in _NUMBERS if spaced or " " not in unit])
     if not below and unit == "{}":
         places = places or 1
     found: dict[Decimal, str] = {}

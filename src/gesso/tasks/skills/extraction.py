@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.to_json import same_json
@@ -78,11 +78,11 @@ _KEY_SHARE = 0.12
 _KEYS = {
     key: words_of(others)
     for key, others in {
-        "name": "who person first_name full_name Name", "city": "where town place location City",
-        "price": "cost amount Price total_price", "item": "product thing article what", "age": "years Age age_in_years",
-        "job": "profession occupation work", "day": "when weekday", "time": "when at start_time",
-        "quantity": "count number qty amount", "origin": "from start", "destination": "to where target",
-        "year": "when in_year Year", "email": "mail e_mail contact", "customer": "client who buyer",
+        "name": "person first_name full_name Name", "city": "where town place location City",
+        "price": "cost Price total_price", "item": "product thing article what", "age": "years Age age_in_years",
+        "job": "profession occupation work", "day": "weekday", "time": "at start_time",
+        "quantity": "count number qty amount", "origin": "from", "destination": "to target",
+        "year": "in_year Year", "email": "mail e_mail contact", "customer": "client buyer",
         "order": "order_id order_number id", "color": "colour", "temperature": "degrees temp", "height": "meters size",
         "title": "book called", "code": "id sku",
     }.items()
@@ -253,7 +253,8 @@ def _join(slots: Slots, keys: list[str]) -> str:
 def _place(slots: Slots, ask: str, sentence: str) -> str:
     """The request after the sentence, as most put it, or before it."""
     rng = slots.rng
-    if rng.random() < 0.35:
+    if says_below(ask) or rng.random() < 0.35:
         return slots.frame(ask, sentence)
     ask = slots.frame(ask).replace("??", "?")
-    return f"{sentence}{rng.choice((' ', ' ', chr(10), chr(10) * 2))}{ask}"
+    gap = rng.choice((" ", " ", "\n", "\n\n")) if sentence[-1] in ".?!" else "\n"
+    return f"{sentence}{gap}{ask}"

@@ -47,7 +47,7 @@ class Functions(Skill):
         patterns = {
             "unnamed": _UNNAMED, "named": _NAMED, "headed": _HEADED, "code": _CODE, "none": _NONE, "prints": _PRINTS,
         }[kind]  # fmt: skip
-        args = (" and " if rng.random() < 0.1 else ", ").join(function.parameters)
+        args = ", ".join(function.parameters)
         ask = slots.choice(
             patterns, name=function.name, args=args, what=function.what, head=function.head, code=function.what,
             value=function.what,
@@ -106,7 +106,7 @@ def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]
     assert isinstance(definition, ast.FunctionDef)
     arity = len(definition.args.args)
     if arity != 1:
-        some = sorted(integers) if arity == 2 else sorted(integers)[::3]
+        some = sorted(integers) if arity == 2 else sorted({*sorted(integers)[::3], 0, 1})
         found = list(product(some, repeat=arity))
         if any(outcome(reference, values)[0] != "raised" for values in found):
             return found

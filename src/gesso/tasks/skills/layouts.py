@@ -29,6 +29,7 @@ class Layout:
 
 COMMAS = Layout(", ")
 SPACES = Layout(" ")
+TIGHT = Layout(",")
 LINES = Layout("\n")
 _OTHERS = (
     Layout("; "),
@@ -36,7 +37,7 @@ _OTHERS = (
     Layout(" / "),
     Layout(" | "),
     Layout(" - "),
-    Layout(","),
+    TIGHT,
     Layout(", ", last=" and "),
     Layout(", ", last=" and "),
     Layout(", ", last=", and "),
@@ -52,8 +53,8 @@ _OTHERS = (
 _OTHERS_SHARE = 0.3
 
 
-def draw_layout(rng: random.Random, *, spaces: bool = True) -> Layout:
-    """Draws a layout: commas, lines and, with `spaces`, spaces most often, others in three of ten."""
-    most = (COMMAS, COMMAS, COMMAS, LINES, *((SPACES, SPACES) if spaces else ()))
+def draw_layout(rng: random.Random) -> Layout:
+    """Draws a layout: commas, lines and spaces most often, others in three of ten."""
+    most = (COMMAS, COMMAS, COMMAS, LINES, SPACES, SPACES)
     layout: Layout = rng.choice(_OTHERS if rng.random() < _OTHERS_SHARE else most)
     return layout

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+_BELOW = re.compile(
+    r"\b(below|follow\w*|next sentence|here (it|they) comes?|here (is|are) the|here's the|text:$)", re.IGNORECASE
+)
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -55,3 +58,13 @@ def variants(pattern: str) -> int:
     for found in _CHOICE.finditer(pattern):
         total *= found[1].count("|") + 1
     return total
+
+
+def says_below(ask: str) -> bool:
+    """Says whether a request tells that what it is about stands behind it."""
+    return _BELOW.search(ask) is not None
+
+
+def with_small_letter(text: str) -> str:
+    """Returns the text with a small letter at its beginning, but for names and words in capitals."""
+    return text if text[1:2].isupper() or text[1:2] == " " else text[:1].lower() + text[1:]

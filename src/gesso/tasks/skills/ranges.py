@@ -1,5 +1,6 @@
 """Asks to count from any number to any other, up or down, in steps, odd or even ones, multiples, or letters."""
 
+import re
 import string
 from typing import ClassVar
 
@@ -22,7 +23,9 @@ _KINDS = {
     "up": 0.44, "down": 0.18, "steps": 0.13, "to": 0.05, "kind": 0.06, "multiples": 0.05, "letters": 0.05, "first": 0.04
 }  # fmt: skip
 _LONGEST = 14
-_BELOW_ZERO = 0.06
+_BELOW_ZERO = 0.08
+_OF_NUMBERS = re.compile(r"\b(count\w*|integers?|numbers?|steps?)\b", re.IGNORECASE)
+"""What a request with numbers below zero is about: there is no page -4."""
 _TOLD = {
     ", one per line": LINES, ", each on its own line": LINES, ", one number a line": LINES,
     " separated by spaces": SPACES, " with spaces between them": SPACES, ", space separated": SPACES,
@@ -62,6 +65,8 @@ class Ranges(Skill):
         else:
             found, values = _numbers(slots, kind)
         ask = slots.choice(self.phrasings[kind], **values)
+        while "-" in f"{values.get('a')}{values.get('b')}" and not _OF_NUMBERS.search(ask):
+            ask = slots.choice(self.phrasings[kind], **values)
         layout = COMMAS
         if not ask.startswith("~") and ask[-1].isalnum() and rng.random() < _TOLD_SHARE:
             told, layout = rng.choice(tuple(_TOLD.items()))
@@ -79,11 +84,11 @@ def _numbers(slots: Slots, kind: str) -> tuple[list[str], dict[str, object]]:
     start = slots.number(digits)
     if kind == "to":
         start = 1
-    elif digits < 3 and kind != "kind" and rng.random() < _BELOW_ZERO:
+    elif digits < 3 and kind in ("up", "down", "steps") and rng.random() < _BELOW_ZERO:
         start = -rng.randint(1, count + 2)
     step = 2 if kind == "kind" else rng.choice((2, 3, 4, 5, 10, 20, 25, 50, 100)) if kind == "steps" else 1
     numbers = [start + i * step for i in range(count)]
-    if kind == "down" or (kind == "steps" and rng.random() < 0.25):
+    if kind == "down":
         numbers.reverse()
     first, last = numbers[0], numbers[-1]
     texts = list(map(str, numbers))

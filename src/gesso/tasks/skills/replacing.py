@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
-from gesso.tasks.skills.layouts import SPACES, draw_layout
+from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
@@ -22,7 +22,7 @@ _SIGNS = {
     " ": "space", "_": "underscore", "-": "hyphen", "/": "slash", "&": "ampersand", "@": "at sign", "#": "hash sign",
     "|": "pipe", "*": "asterisk", "+": "plus sign", "=": "equals sign", "'": "apostrophe",
 }  # fmt: skip
-_OTHER_NAMES = {"-": ("dash", "dashes"), ".": ("period", "periods")}
+_OTHER_NAMES = {"-": "dashes", ".": "periods"}
 _SIGNS_IN_PROSE = 0.35
 _JOINED = (", ", "; ", ": ", "_", "-", "/", " & ", " | ", "+", " - ", ".", "@", "#", "=", " ")
 """Ways of putting words together with a sign."""
@@ -55,21 +55,22 @@ class Replacing(Skill):
             given, old, new, answer = _prose(slots, remove=kind == "remove")
         else:
             given, old, new, answer = (_words if text == "words" else _sentence)(slots, remove=kind == "remove")
+        running = text != "words"
         quote = rng.choice(_QUOTES)
+        if running and quote == "{}" and (len(old) < 4 or rng.random() < 0.5):
+            quote = '"{}"'
         names = {"old": quote.format(old), "new": quote.format(new)}
-        prompt = slots.request(_REMOVE if kind == "remove" else _REPLACE, given, **names)
+        prompt = slots.request(_REMOVE if kind == "remove" else _REPLACE, given, loose=running, **names)
         return Example(self.name, prompt, answer, kind=slots.kind(kind))
 
     def _signs(self, slots: Slots) -> Example:
-        """Signs have names, of one or of many; letters are told as they are."""
+        """Signs have names; letters are told as they are."""
         rng = slots.rng
         drop = rng.random() < 0.3
-        many = rng.random() < 0.5
         if rng.random() < 0.25:
             text = " ".join(slots.words(rng.choice((1, 1, 2, 3))))
             old, new = rng.choice([c for c in text if c.isalpha()]), rng.choice("abcdefghiklmnoprstuvwz")
-            before, after = rng.choice((f"the letter {old}", f"every {old}", f'"{old}"', f"each {old}")), f'"{new}"'
-            after = rng.choice((new, after)) if '"' not in before else after
+            before, after = rng.choice(((f"the letter {old}", new), (f'"{old}"', f'"{new}"')))
         else:
             joint = rng.choice(_JOINED)
             old = joint.strip() or " "
@@ -81,7 +82,7 @@ class Replacing(Skill):
                 if signs and len(prose) < 90:
                     text, old = prose, rng.choice(signs)
                     new = rng.choice([sign for sign in _SIGNS if sign != old])
-            before, after = _called(slots, old, many=many), _called(slots, new, many=many, new=True)
+            before, after = _called(slots, old), _called(slots, new)
         if drop and old != " ":
             prompt = slots.request(_DROP, text, old=before)
             answer = " ".join(text.replace(old, "").split(" ")).strip()
@@ -101,21 +102,19 @@ class Replacing(Skill):
         one, other = rng.sample(alone, 2)
         turned = [{one: other, other: one}.get(word, word) for word in given]
         quote = rng.choice(_QUOTES)
-        prompt = slots.request(_SWAP, layout.answer(given), old=quote.format(one), new=quote.format(other))
+        prompt = slots.request(
+            _SWAP, layout.answer(given), loose=layout == SPACES, old=quote.format(one), new=quote.format(other)
+        )
         return Example(self.name, prompt, layout.answer(turned), kind=slots.kind("swap"))
 
 
-def _called(slots: Slots, sign: str, *, many: bool, new: bool = False) -> str:
-    """A sign by its name, now and then by itself."""
+def _called(slots: Slots, sign: str) -> str:
+    """Signs by their name, now and then one by itself."""
     name = _SIGNS[sign]
     plural = name + ("es" if name.endswith("sh") else "s")
     if sign in _OTHER_NAMES and slots.rng.random() < 0.5:
-        name, plural = _OTHER_NAMES[sign]
-    if sign != " " and slots.rng.random() < 0.15:
-        return f'"{sign}"' if new or not many else f'all "{sign}"'
-    if new:
-        return plural if many else ("an " if name[0] in "aeu" else "a ") + name
-    return slots.rng.choice((plural, f"all {plural}", f"the {plural}")) if many else f"every {name}"
+        plural = _OTHER_NAMES[sign]
+    return f'"{sign}"' if sign != " " and slots.rng.random() < 0.15 else plural
 
 
 def _sentence(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:
@@ -129,6 +128,7 @@ def _sentence(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:
             given[place] = old
     else:
         old, new = rng.choice(given), slots.word()
+    new = new if new != old else slots.words(2)[1]
     if given[-1] != old and rng.random() < 0.3:
         given[-1] += "."
     kept = [word for word in given if word != old] if remove else [new if word == old else word for word in given]
@@ -143,7 +143,8 @@ def _words(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:
     if rng.random() < 0.85:
         old, new, *others = draw_entries(slots, length + 2, spaced=layout != SPACES, copied=True)
     else:
-        old, new, *others = (text for _, text in draw_numbers(slots, length + 2))
+        layout = COMMAS if layout == TIGHT else layout
+        old, new, *others = (text for _, text in draw_numbers(slots, length + 2, spaced=layout != SPACES))
     repeats = rng.randint(1, min(3, length - 1))
     given = [old] * repeats + others[: length - repeats]
     rng.shuffle(given)
@@ -180,4 +181,6 @@ def _prose(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:
             new = str(slots.number(3)) if old.isdigit() else slots.word()
         if rng.random() < 0.08:
             new = " ".join(slots.words(2))
+        if new == old:
+            continue
         return text, old, new, whole.sub(new, text)

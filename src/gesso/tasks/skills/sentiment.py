@@ -48,7 +48,10 @@ _OTHER_LABELS = (("good", "bad"), ("happy", "unhappy"), ("praise", "complaint"),
                  ("satisfied", "dissatisfied"), ("favourable", "unfavourable"), ("pos", "neg"),
                  ("Positive", "Negative"), ("POSITIVE", "NEGATIVE"))  # fmt: skip
 _TOLD_SHARE, _LABELS_SHARE, _YES_SHARE = 0.4, 0.25, 0.1
-_UNTURNED = re.compile(r"\b(?:an?|more|most|as|so|such|how|very) not |What an?\b|n't |hardly |\b[Nn]o ", re.IGNORECASE)
+_UNTURNED = re.compile(
+    r"\b(?:an?|more|most|as|so|such|how|very|this|that|did|totally|just) not |: not |What an?\b|n't |hardly |\b[Nn]o ",
+    re.IGNORECASE,
+)
 """Sentences in which "not" before the adjective would be wrong, or leave in doubt what is meant."""
 
 
@@ -73,10 +76,11 @@ class Sentiment(Skill):
         elif rng.random() < 0.3:
             text = slots.choice(_VERBS, verb=rng.choice(_LIKED if answer == "positive" else _DISLIKED), **values)
         else:
-            adjective, turned = rng.choice(_GOOD if answer == "positive" else _BAD), rng.random() < 0.15
+            adjective = rng.choice(_GOOD if answer == "positive" else _BAD)
+            turned = answer == "positive" and rng.random() < 0.2
             text = slots.choice(_SENTENCES, adjective=f"not {adjective}" if turned else adjective, **values)
             if turned and not _UNTURNED.search(text):
-                answer = "negative" if answer == "positive" else "positive"
+                answer = "negative"
             else:
                 text = text.replace(f"not {adjective}", adjective)
         asked = rng.random()
@@ -94,7 +98,7 @@ class Sentiment(Skill):
         prompt = (
             slots.frame(ask, text)
             if rng.random() < 0.5
-            else f"{ask.removeprefix('~')}{rng.choice((': ', '? ', chr(10)))}{text}"
+            else f"{ask.removeprefix('~').rstrip('?:')}{rng.choice((': ', ': ', chr(10)))}{text}"
         )
         return Example(self.name, prompt, answer, kind=slots.kind(answer))
 

@@ -17,7 +17,7 @@ from gesso.tasks.skills.lexicon import (
     draw_word,
     is_unseen,
 )
-from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below, with_small_letter
 from gesso.tasks.words import CITIES, POOL, words_of
 
 _KINDS = ("dictionary", "pseudo", "known", "common")
@@ -38,11 +38,16 @@ _PLAIN = ("{Ask}",) * (len(_POLITE.seen) // 2)
 """A third of the requests are put without politeness."""
 _PLAIN_SENTENCES = read_phrasings("sentences", "plain")
 _PROSE = read_phrasings("sentences", "prose")
-_MARKS = (".", "?", "!")
+_FIRST_PERSON = re.compile(r"\b(me|I)\b")
+"""Words after which nobody puts "I need to" before a request."""
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
+_BEHIND = 4
+"""Layouts that have the data behind the request."""
 _DATA = "{data}"
+_ALONE = re.compile(r":\s*\{data\}$|[\"'`]\{data\}[\"'`]")
+"""Places where everybody sees what the data are."""
 _INSIDE = 0.4
 _QUOTES = ("{}", "{}", '"{}"', "'{}'", "`{}`")
 _SMALL_WORDS = words_of(
@@ -182,42 +187,70 @@ class Slots:
         """Draws one of the patterns, expanded, with its values in place."""
         return self._worded(phrasings.unseen if self.reworded else phrasings.seen, **values)
 
-    def request(self, phrasings: Phrasings, data: str = "", **values: object) -> str:
+    def request(
+        self, phrasings: Phrasings, data: str = "", *, loose: bool = False, without: str = "", **values: object
+    ) -> str:
         """Draws a whole message: an imperative request, put politely or not, and the data it is about. Where there are
         patterns with a place for the data, `{data}`, or `{quoted}` for data in quotes or not, two in five are of these,
-        but for data of several lines."""
+        but for data of several lines.
+
+        Args:
+            loose: the data could be taken for words of the request: within it they are in quotes.
+            without: a regular expression of what no pattern may have.
+        """
         patterns = phrasings.unseen if self.reworded else phrasings.seen
+        if without:
+            fitting = tuple(pattern for pattern in patterns if not re.search(without, pattern, re.IGNORECASE))
+            patterns = fitting or patterns
         inside = [pattern for pattern in patterns if "{data}" in pattern or "{quoted}" in pattern]
         if inside and "\n" not in data and self.rng.random() < _INSIDE:
             patterns = tuple(inside)
         elif inside:
             patterns = tuple(pattern for pattern in patterns if pattern not in inside)
-        quotes = _QUOTES[:1] if set(data) & set("\"'`") else _QUOTES
+        quotes = [quote for quote in _QUOTES if quote == "{}" or quote[0] not in data]
+        if loose:
+            quotes = [quote for quote in quotes if quote != "{}"] or ["{}"]
         quoted = self.rng.choice(quotes).format(_DATA)
-        return self.frame(self._worded(patterns, data=_DATA, quoted=quoted, **values), data)
+        ask = self._worded(patterns, data=_DATA, quoted=quoted, **values)
+        if '"' in data:
+            ask = ask.replace(f'"{_DATA}"', _DATA)
+        elif loose and not _ALONE.search(ask):
+            ask = ask.replace(_DATA, f'"{_DATA}"')
+        return self.frame(ask, data)
 
     def frame(self, ask: str, data: str = "") -> str:
         """Draws the same from a request that is already worded."""
         shell = self.rng.choice(_POLITE.unseen if self.reworded else _PLAIN + _POLITE.seen)
         if ask.startswith("~"):
             ask, shell = ask[1:], "{Ask}"
-        small = ask if ask[1:2].isupper() or ask[1:2] == " " else ask[:1].lower() + ask[1:]
+        small = with_small_letter(ask)
+        if _FIRST_PERSON.search(ask):
+            shell = "{Ask}"
         if self.rng.random() < 0.15:
             ask = small
+        if not shell.endswith(("{Ask}", "{ask}")):
+            ask, small = ask.rstrip(".?:"), small.rstrip(".?:")
         ask = shell.replace("{Ask}", ask).replace("{ask}", small)
         if _DATA in ask:
-            if self.rng.random() < 0.2 and not (ask.endswith(_DATA) and data[-1:] in _MARKS):
+            if self.rng.random() < 0.2 and (ask[-1] == "?" or ask[-1].isalnum()):
                 ask = ask.rstrip("?") if ask[-1] == "?" else f"{ask}."
             return ask.replace(_DATA, data)
         if not data:
-            if shell == "{Ask}" and ask.startswith(_QUESTIONS) and ask[-1] not in ".?!" and ". " not in ask:
+            if (
+                shell == "{Ask}"
+                and ask.startswith(_QUESTIONS)
+                and ask[-1] not in ".?!:"
+                and ". " not in ask
+                and "? " not in ask
+            ):
                 ask += "?"
-            return ask if ask[-1] in ".?!" or self.rng.random() < 0.3 else ask + "."
-        layout = self.rng.choices(_LAYOUTS, _LAYOUT_WEIGHTS)[0]
+            return ask if ask[-1] in ".?!:" or self.rng.random() < 0.3 else ask + "."
+        behind = len(_LAYOUTS) if not says_below(ask) else _BEHIND
+        layout = self.rng.choices(_LAYOUTS[:behind], _LAYOUT_WEIGHTS[:behind])[0]
         if "\n" in data and layout == _LAYOUTS[0]:
             layout = _LAYOUTS[1]
         if not layout.startswith("{ask}:"):
-            ask = ask if ask[-1] in ".?!" or self.rng.random() < 0.4 else ask + "."
+            ask = ask if ask[-1] in ".?!:" or self.rng.random() < 0.4 else ask + "."
         else:
             ask = ask.rstrip("?.:")
         return layout.replace("{ask}", ask).replace("{data}", data)
@@ -226,7 +259,7 @@ class Slots:
         """Draws a whole message that is a question already; sometimes without capital or mark."""
         text = self.choice(phrasings, **values)
         if self.rng.random() < 0.2:
-            text = text[:1].lower() + text[1:]
+            text = with_small_letter(text)
         if self.rng.random() < 0.2:
             text = text.rstrip("?.!")
         return text

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
-from gesso.tasks.skills.layouts import SPACES, draw_layout
+from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
@@ -54,16 +54,16 @@ class Sorting(Skill):
             if rng.random() < 0.15:  # a common beginning, so that later letters decide
                 given = _alike(given, unseen=slots.unseen) or given
             if rng.random() < 0.1:
-                share = rng.choice((1.0, 0.4))
-                given = [word.capitalize() if word.islower() and rng.random() < share else word for word in given]
+                given = [word.capitalize() if word.islower() else word for word in given]
             result = sorted(given, key=str.lower, reverse=down)
             phrasings, kind = (_WORDS_DOWN if down else _WORDS_UP), "words"
         else:
-            numbers = draw_numbers(slots, count)
+            layout = COMMAS if layout == TIGHT else layout
+            numbers = draw_numbers(slots, count, spaced=layout != SPACES)
             given = [text for _, text in numbers]
             result = [text for _, text in sorted(numbers, reverse=down)]
             phrasings, kind = (_NUMBERS_DOWN if down else _NUMBERS_UP), "numbers"
-        prompt = slots.request(phrasings, layout.write(given))
+        prompt = slots.request(phrasings, layout.write(given), loose=layout == SPACES)
         return Example(self.name, prompt, layout.answer(result), kind=slots.kind(kind))
 
 

@@ -67,7 +67,7 @@ class Sums(Skill):
         spelled = a < most and b < most and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
         shown = [spell(n) if spelled else str(n) for n in (a, b)]
         if not spelled and rng.random() < 0.5:
-            shown_sign = rng.choice(("*", "x", "\u00d7")) if sign == "*" else sign
+            shown_sign = rng.choice(("*", "*", "x", "\u00d7")) if sign == "*" else sign
             return Example(
                 self.name, slots.question(_SIGNS, a=a, b=b, s=shown_sign), answer, kind=slots.kind(f"{sign} in signs")
             )

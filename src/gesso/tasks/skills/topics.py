@@ -7,7 +7,7 @@ from importlib import resources
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.patterns import read_phrasings, says_below
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
@@ -15,14 +15,28 @@ _ASK = read_phrasings("topics", "ask")
 _YES = read_phrasings("topics", "yes")
 _SENTENCES = read_phrasings("topics", "sentences")
 _LIKE = (
-    "sea fishing nature travel hiking weather", "food shopping health", "money billing shopping work real estate",
-    "computers games maths science energy", "school education languages books science maths history",
-    "music dancing art",
-    "art photography films fashion", "home cleaning sleep real estate construction", "family weddings",
-    "news politics law military history religion", "delivery shopping billing travel cars", "toys games hobbies",
-    "gardening agriculture nature animals", "fashion cosmetics shopping", "sports games hiking dancing",
+    "sea fishing nature travel hiking weather animals military",
+    "food shopping health fishing agriculture gardening",
+    "money billing shopping work real estate",
+    "computers games maths science energy work photography cars",
+    "school education languages books science maths history work",
+    "music dancing art films",
+    "art photography films fashion",
+    "home cleaning sleep real estate construction",
+    "family weddings toys",
+    "books films games",
+    "news politics law military history religion",
+    "delivery shopping billing travel cars law",
+    "toys games hobbies sports",
+    "gardening agriculture nature animals",
+    "fashion cosmetics shopping hobbies weddings weather",
+    "sports games hiking dancing health fishing",
     "hobbies art photography gardening",
-)  # fmt: skip
+    "science space health nature energy",
+    "sleep health home cosmetics",
+    "weddings religion",
+    "nature energy cars",
+)
 """Topics that come near each other: nobody is asked to choose between two of a line."""
 _PLAIN_SHARE, _YES_SHARE = 0.5, 0.1
 _JOINED = ("{}, {}", "{} / {}", "{}/{}", "{} | {}", '"{}" or "{}"', "'{}' or '{}'")
@@ -80,11 +94,11 @@ class Topics(Skill):
             answer, kind = names[about.names[0]], str(len(topics))
             ask = slots.choice(_ASK, labels=_listed(slots, list(names.values())))
         gap = rng.choice((" ", "\n", "\n\n"))
-        if rng.random() < 0.6:
+        if says_below(ask) or rng.random() < 0.6:
             ask = f"{ask[:-1]}:" if gap == " " and ask.endswith((".", "?")) and rng.random() < 0.15 else ask
             prompt = f"{ask}{gap}{text}"
         else:
-            prompt = f"{text}{gap}{ask}"
+            prompt = f"{text}{gap if text[-1] in '.?!' else chr(10)}{ask}"
         return Example(self.name, prompt, answer, kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:

@@ -19,11 +19,14 @@ class _Unit:
     names: tuple[str, str, str]
     size: int
     one: str = ""
-    """The name of one, where it is not the second name without its s."""
+    """The name of one, where it is not the others without their s."""
 
     @property
-    def singular(self) -> str:
-        return self.one or self.names[1].removesuffix("s")
+    def singulars(self) -> tuple[str, str, str]:
+        """Returns the names of one, in the same order."""
+        short, *long = self.names
+        british, american = (self.one or name.removesuffix("s") for name in long)
+        return short, british, american
 
 
 def _kind(*units: tuple[str, int]) -> tuple[_Unit, ...]:
@@ -102,23 +105,26 @@ class Units(Skill):
         given, shown = _write(value), old.names[spelling]
         quantity = None
         if value == 1:
-            shown = shown if spelling == 0 and len(shown) <= 3 else old.singular
+            shown = old.singulars[spelling]
         elif value.denominator == 1 and value < 1000 and rng.random() < 0.12:
             given = spell(int(value))
         elif downward and value.denominator == 1 and kind in _OTHER and rng.random() < 0.15:
             extra = rng.randint(1, max(1, int(factor) - 1))
             joint = rng.choice((" ", " and ")) if spelling else " "
-            of_extra = small.singular if extra == 1 and spelling else small.names[spelling]
+            of_extra = (small.singulars if extra == 1 else small.names)[spelling]
             quantity, result = f"{given} {shown}{joint}{extra} {of_extra}", result + extra
         if downward and rng.random() < 0.06 and (found := _part(slots, large, factor)):
             quantity, result = found
         if quantity:
             given, _, shown = quantity.rpartition(" ")
-        short = given + ("" if len(shown) <= 3 and not quantity else " ") + shown
+        short = given + ("" if len(shown) <= 3 and given[-1].isdigit() else " ") + shown
         prompt = slots.question(_ASK, value=given, old=shown, new=new.names[spelling], short=short)
+        while f"{given} {shown}" not in prompt and (quantity or not given[-1].isdigit()):
+            # Words stand together, and apart from their unit.
+            prompt = slots.question(_ASK, value=given, old=shown, new=new.names[spelling], short=short)
         if value == 1 or quantity:
             prompt = prompt.replace(" are half ", " is half ")
-        answer = f"{_write(result)} {new.names[spelling]}"
+        answer = f"{_write(result)} {(new.singulars if result == 1 else new.names)[spelling]}"
         return Example(self.name, prompt, answer, kind=slots.kind("decimal" if decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:
@@ -161,15 +167,15 @@ def _part(slots: Slots, large: _Unit, factor: Fraction) -> tuple[str, Fraction] 
     part, words = slots.rng.choice(_PARTS)
     if (part * factor).denominator != 1:
         return None
-    article = "an" if large.singular.startswith(("inch", "hour", "ounce")) else "a"
-    return words.format(one=f"{article} {large.singular}", all=large.names[1]), part * factor
+    article = "an" if large.singulars[1].startswith(("inch", "hour", "ounce")) else "a"
+    return words.format(one=f"{article} {large.singulars[1]}", all=large.names[1]), part * factor
 
 
 def _spellings(unit: str) -> set[str]:
     """All names of a unit, of one and of many."""
     kinds = (*_DECIMAL, *_OTHER)
-    same = [one for kind in kinds for one in kind if unit in one.names]
-    return {name for one in same for name in (*one.names, one.singular, one.names[2].removesuffix("s"))}
+    same = [one for kind in kinds for one in kind if unit in (*one.names, *one.singulars)]
+    return {name for one in same for name in (*one.names, *one.singulars)}
 
 
 def _write(value: Fraction) -> str:
