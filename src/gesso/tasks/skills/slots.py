@@ -7,6 +7,7 @@ before or behind it otherwise.
 import random
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from gesso.tasks.skills.lexicon import (
     SHORT_NAMES,
@@ -57,6 +58,17 @@ _SMALL_WORDS = words_of(
 """Are in most sentences."""
 _FOREIGN_SHARE = 0.06
 _TYPICAL_SHARE = 0.4
+
+
+@cache
+def _placed(patterns: tuple[str, ...], without: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Patterns with a place for the data, and those without, as far as they have not what `without` finds."""
+    if without:
+        fitting = tuple(pattern for pattern in patterns if not re.search(without, pattern, re.IGNORECASE))
+        patterns = fitting or patterns
+    held = re.compile(r"\{(data|quoted)\}")
+    inside = tuple(pattern for pattern in patterns if held.search(pattern))
+    return inside, tuple(pattern for pattern in patterns if not held.search(pattern))
 
 
 class Slots:
@@ -198,15 +210,9 @@ class Slots:
             loose: the data could be taken for words of the request: within it they are in quotes.
             without: a regular expression of what no pattern may have.
         """
-        patterns = phrasings.unseen if self.reworded else phrasings.seen
-        if without:
-            fitting = tuple(pattern for pattern in patterns if not re.search(without, pattern, re.IGNORECASE))
-            patterns = fitting or patterns
-        inside = [pattern for pattern in patterns if "{data}" in pattern or "{quoted}" in pattern]
-        if inside and "\n" not in data and self.rng.random() < _INSIDE:
-            patterns = tuple(inside)
-        elif inside:
-            patterns = tuple(pattern for pattern in patterns if pattern not in inside)
+        inside, apart = _placed(phrasings.unseen if self.reworded else phrasings.seen, without)
+        one_line = inside and "\n" not in data
+        patterns = inside if one_line and self.rng.random() < _INSIDE else apart or inside
         quotes = [quote for quote in _QUOTES if quote == "{}" or quote[0] not in data]
         if loose:
             quotes = [quote for quote in quotes if quote != "{}"] or ["{}"]
