@@ -10,8 +10,9 @@ A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layo
 A run: `config` (the optimisation), `recipe` (all of a run), `recipes/`, `finetune`, `evaluate`, `records`, `samples`,
 `plot`, `estimate`, `text_files`; `identity` (what a run that goes on must have in common) and `checkpoint`.
 
-Other objectives: `deepen` (more layers than the start has), `distill` (a teacher further on), `on_policy` (along the
-model's own canvases), `reinforce/`. Images: `masks`, `vision`, `data_images`, `estimate_vision` (chats with images);
-`picture_labels` and `labels_first` (a tower learns what is where, before questions). Several processes: `distributed`
-(FSDP2), `expert_parallel` over `token_exchange`, `context_parallel`.
+Other objectives: `deepen` (more layers than the start has), `distill` (a teacher further on), `retention` (a teacher
+of what is not to be forgotten), `on_policy` (along the model's own canvases), `reinforce/`. Images: `masks`, `vision`,
+`data_images`, `estimate_vision` (chats with images); `picture_labels` and `labels_first` (a tower learns what is
+where, before questions). Several processes: `distributed` (FSDP2), `expert_parallel` over `token_exchange`,
+`context_parallel`.
 """

@@ -8,7 +8,7 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.date_forms import MONTHS, draw_form
 from gesso.tasks.skills.patterns import read_phrasings
-from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums import spell
 
@@ -58,7 +58,7 @@ class Dates(Skill):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the reference; "yes" and "no" in whatever case, with or without a mark."""
         if example.answer in ("yes", "no"):
-            return text.strip().rstrip(".").lower() == example.answer
+            return is_label(text, example.answer)
         return super().grade(example, text)
 
     def _form(self, slots: Slots) -> tuple[str, str, str]:

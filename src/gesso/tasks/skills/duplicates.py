@@ -7,7 +7,7 @@ from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import OF_WORDS, draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
-from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
 
 _ASK = read_phrasings("duplicates", "ask")
@@ -63,5 +63,5 @@ class Duplicates(Skill):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the list as it is to be; "yes" and "no" in whatever case, with or without a mark."""
         if example.answer.lower() in ("yes", "no"):
-            return text.strip().rstrip(".").lower() == example.answer.lower()
+            return is_label(text, example.answer)
         return super().grade(example, text)

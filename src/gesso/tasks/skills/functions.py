@@ -18,15 +18,7 @@ from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
-_UNNAMED = read_phrasings("functions", "unnamed")
-_NAMED = read_phrasings("functions", "named")
-_HEADED = read_phrasings("functions", "headed")
-_CODE = read_phrasings("functions", "code")
-_NONE = read_phrasings("functions", "none")
-_PRINTS = read_phrasings("functions", "prints")
-_KINDS = ("unnamed", "named", "headed", "code", "none", "prints")
-_KIND_WEIGHTS = (0.25, 0.27, 0.24, 0.17, 0.04, 0.03)
-
+_SHARES = {"unnamed": 0.25, "named": 0.27, "headed": 0.24, "code": 0.17, "none": 0.04, "prints": 0.03}
 _PLAIN_INTEGERS = (-101, -7, -2, -1, 0, 1, 2, 3, 8, 100)
 _SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
 
@@ -35,22 +27,17 @@ class Functions(Skill):
     """Asks such as `Define grelt_max(fig) returning fig plus 371` -> its definition."""
 
     name = "functions"
-    phrasings: ClassVar = {
-        "plain": _UNNAMED, "with arguments": _NAMED, "headed": _HEADED, "code": _CODE, "none": _NONE, "prints": _PRINTS,
-    }  # fmt: skip
+    phrasings: ClassVar = {kind: read_phrasings("functions", kind) for kind in _SHARES}
 
     def draw(self, slots: Slots) -> Example:
         """Draws a function of up to three arguments, told in words or by an expression."""
         rng = slots.rng
-        kind = rng.choices(_KINDS, _KIND_WEIGHTS)[0]
+        kind = rng.choices(tuple(_SHARES), tuple(_SHARES.values()))[0]
         function = _draw(slots, kind)
-        patterns = {
-            "unnamed": _UNNAMED, "named": _NAMED, "headed": _HEADED, "code": _CODE, "none": _NONE, "prints": _PRINTS,
-        }[kind]  # fmt: skip
         args = ", ".join(function.parameters)
         ask = slots.choice(
-            patterns, name=function.name, args=args, what=function.what, head=function.head, code=function.what,
-            value=function.what,
+            self.phrasings[kind], name=function.name, args=args, head=function.head, what=function.what,
+            code=function.what, value=function.what,
         )  # fmt: skip
         prompt = slots.frame(ask).replace("??", "?")
         return Example(self.name, prompt, function.source, kind=slots.kind("plain" if kind == "unnamed" else kind))

@@ -85,8 +85,7 @@ class Replacing(Skill):
             before, after = _called(slots, old), _called(slots, new)
         if drop and old != " ":
             prompt = slots.request(_DROP, text, old=before)
-            answer = " ".join(text.replace(old, "").split(" ")).strip()
-            answer = re.sub(" +", " ", answer)
+            answer = re.sub(" +", " ", text.replace(old, "")).strip()
             if answer:
                 return Example(self.name, prompt, answer, kind=slots.kind("drop"))
         prompt = slots.request(_CHARACTERS, text, old=before, new=after)

@@ -4,8 +4,9 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.layouts import Layout
 from gesso.tasks.skills.patterns import read_phrasings
-from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
 
@@ -47,6 +48,8 @@ _TOLD = {
 _OTHER_LABELS = (("good", "bad"), ("happy", "unhappy"), ("praise", "complaint"), ("like", "dislike"),
                  ("satisfied", "dissatisfied"), ("favourable", "unfavourable"), ("pos", "neg"),
                  ("Positive", "Negative"), ("POSITIVE", "NEGATIVE"))  # fmt: skip
+_OR = Layout(", ", last=" or ")
+_CHOICES = (_OR, _OR, Layout(", "), Layout("/"), Layout(" / "))
 _TOLD_SHARE, _LABELS_SHARE, _YES_SHARE = 0.4, 0.25, 0.1
 _UNTURNED = re.compile(
     r"\b(?:an?|more|most|as|so|such|how|very|this|that|did|totally|just) not |: not |What an?\b|n't |hardly |\b[Nn]o ",
@@ -59,7 +62,9 @@ class Sentiment(Skill):
     """Asks such as `Is this positive or negative: The grelt was dreadful.` -> `negative`."""
 
     name = "sentiment"
-    phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES, "verb": _VERBS, "plain": _PLAIN}
+    phrasings: ClassVar = {
+        "ask": _ASK, "sentence": _SENTENCES, "verb": _VERBS, "plain": _PLAIN, "labels": _LABELS, "yes": _YES, **_TOLD
+    }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draws a sentence about anything; its adjective or verb decides, or there is none."""
@@ -113,16 +118,14 @@ class Sentiment(Skill):
             labels = [*pair, "neutral"] if pair == ("positive", "negative") and rng.random() < 0.4 else list(pair)
         if rng.random() < 0.3:
             labels.reverse()
-        joint = rng.choice((" or ", " or ", ", ", "/", " / "))
-        listed = ", ".join(labels[:-1]) + (" or " if joint == " or " else ", ") + labels[-1]
-        listed = joint.join(labels) if joint not in (" or ", ", ") else listed
+        listed = rng.choice(_CHOICES).write(labels)
         return Example(
             self.name, _placed(slots, slots.choice(_LABELS, labels=listed), text), answer, kind=slots.kind("labels")
         )
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the label, in whatever case, with or without a mark."""
-        return text.strip().rstrip(".").lower() == example.answer.lower()
+        return is_label(text, example.answer)
 
 
 def _placed(slots: Slots, ask: str, text: str) -> str:

@@ -19,6 +19,11 @@ def abstains(text: str) -> bool:
     return text.strip() == REFUSAL
 
 
+def is_label(text: str, label: str) -> bool:
+    """Says whether an answer is a label, in whatever case, with or without a full stop."""
+    return text.strip().rstrip(".").lower() == label.lower()
+
+
 class Skill(Task):
     """Draws the values of a task anew for every example. Subclasses define `draw`, and `phrasings` for the tests."""
 

@@ -80,6 +80,7 @@ _PARTS = (
     (Fraction(1, 2), "half {one}"), (Fraction(1, 4), "a quarter of {one}"), (Fraction(3, 2), "one and a half {all}"),
     (Fraction(5, 2), "two and a half {all}"),
 )  # fmt: skip
+_NUMBER = re.compile(r"[\d.]+")
 _ASK = read_phrasings("units", "ask")
 
 
@@ -102,28 +103,18 @@ class Units(Skill):
         old, new = (large, small) if downward else (small, large)
         value = _value(slots, factor, decimal=decimal, downward=downward)
         result = value * factor if downward else value / factor
-        given, shown = _write(value), old.names[spelling]
-        quantity = None
-        if value == 1:
-            shown = old.singulars[spelling]
-        elif value.denominator == 1 and value < 1000 and rng.random() < 0.12:
-            given = spell(int(value))
-        elif downward and value.denominator == 1 and kind in _OTHER and rng.random() < 0.15:
-            extra = rng.randint(1, max(1, int(factor) - 1))
-            joint = rng.choice((" ", " and ")) if spelling else " "
-            of_extra = (small.singulars if extra == 1 else small.names)[spelling]
-            quantity, result = f"{given} {shown}{joint}{extra} {of_extra}", result + extra
+        told = f"{_write(value)} {(old.singulars if value == 1 else old.names)[spelling]}"
+        if value != 1 and value.denominator == 1:
+            if value < 1000 and rng.random() < 0.12:
+                told = f"{spell(int(value))} {old.names[spelling]}"
+            elif downward and kind in _OTHER and rng.random() < 0.15:
+                extra = rng.randint(1, max(1, int(factor) - 1))
+                joint = rng.choice((" ", " and ")) if spelling else " "
+                told += f"{joint}{extra} {(small.singulars if extra == 1 else small.names)[spelling]}"
+                result += extra
         if downward and rng.random() < 0.06 and (found := _part(slots, large, factor)):
-            quantity, result = found
-        if quantity:
-            given, _, shown = quantity.rpartition(" ")
-        short = given + ("" if len(shown) <= 3 and given[-1].isdigit() else " ") + shown
-        prompt = slots.question(_ASK, value=given, old=shown, new=new.names[spelling], short=short)
-        while f"{given} {shown}" not in prompt and (quantity or not given[-1].isdigit()):
-            # Words stand together, and apart from their unit.
-            prompt = slots.question(_ASK, value=given, old=shown, new=new.names[spelling], short=short)
-        if value == 1 or quantity:
-            prompt = prompt.replace(" are half ", " is half ")
+            told, result = found
+        prompt = _asked(slots, told, new.names[spelling])
         answer = f"{_write(result)} {(new.singulars if result == 1 else new.names)[spelling]}"
         return Example(self.name, prompt, answer, kind=slots.kind("decimal" if decimal else "other"))
 
@@ -134,6 +125,16 @@ class Units(Skill):
         if found is None or found[1].replace(",", "") + (found[2] or "") != number:
             return False
         return not found[3] or found[3] in _spellings(unit)
+
+
+def _asked(slots: Slots, told: str, new: str) -> str:
+    """A request to convert a quantity. Words of it stand together, and apart from their unit."""
+    number, _, unit = told.rpartition(" ")
+    short = number + ("" if len(unit) <= 3 and number[-1].isdigit() else " ") + unit
+    while True:
+        prompt = slots.question(_ASK, value=number, old=unit, new=new, short=short)
+        if told in prompt or _NUMBER.fullmatch(number):
+            return prompt.replace(" are half ", " is half ")
 
 
 def _pair(slots: Slots, kind: tuple[_Unit, ...]) -> tuple[_Unit, _Unit]:

@@ -200,7 +200,7 @@ def skills_18() -> Recipe:
 def skills_19() -> Recipe:
     """Goes on from the mean of where `skills-18` began and ended, in `runs/skills-18/mean`, for skills that became
     wider; of the others it learns what the bundled `skills` says."""
-    recipe = _causal_run(19, skill_mixtures.NINETEENTH, steps=2200, learning_rate=1.8e-3)
+    recipe = _causal_run(19, skill_mixtures.NINETEENTH, steps=2390, learning_rate=1.8e-3)
     train = dataclasses.replace(recipe.train, warmup_steps=60)
     data = skill_data((skill_mixtures.NINETEENTH,), seed=19, retained=skill_mixtures.RETAINED)
     return dataclasses.replace(
