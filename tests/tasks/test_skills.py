@@ -41,7 +41,9 @@ def test_the_reference_answer_is_right(skill: Skill, evaluation: bool) -> None:
         assert skill.grade(example, example.answer), example
         assert skill.grade(example, example.answer + "\n"), example
         assert not re.search(r"[{}]", example.prompt) or "{" in example.answer + example.prompt
-        assert "  " not in example.prompt.replace("\n    ", "").replace("\n  ", "").replace("    ", ""), example.prompt
+        # Functions are indented, and tables may be padded.
+        unpadded = re.sub(r" +\|", " |", example.prompt).replace("\n    ", "").replace("\n  ", "").replace("    ", "")
+        assert "  " not in unpadded, example.prompt
         assert "~" not in example.prompt
 
 

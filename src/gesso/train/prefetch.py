@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -55,9 +56,24 @@ def prefetched_batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
         iterator = iter(loader)
-    for packed in iterator:
-        batch: Batch = pickle.loads(packed)
-        yield batch
+    yield from _unpacked_ahead(iterator)
+
+
+def _unpacked_ahead(packed: Iterator[bytes]) -> Iterator[Batch]:
+    """Yields the batches, each fetched and unpacked by a thread while the step before it is trained on."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(_next_batch, packed)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(_next_batch, packed)
+            yield batch
+
+
+def _next_batch(packed: Iterator[bytes]) -> Batch | None:
+    found = next(packed, None)
+    if found is None:
+        return None
+    batch: Batch = pickle.loads(found)
+    return batch
 
 
 def _start(_: int) -> None:

@@ -16,7 +16,7 @@ _OPERATORS = {
 """What each does, and is called."""
 _SIGN = re.compile(r" ([-+*/]) ")
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
-_COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
+COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
 _TEXT = re.compile(r'"([^"]+)"')
 _CALLS = {"min": "max", "max": "min", "upper": "lower", "lower": "upper", "sum": "max", "sorted": "list", "len": "sum",
@@ -27,6 +27,7 @@ _NO_NUMBER = re.compile(
     r'["\[\]<>=]|return -|\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip)\b'
 )
 _LOGIC = re.compile(r" (and|or) ")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TYPES = ("int", "float", "str", "list", "bool")
 _SENTENCES = ("Returns the {}.", "Return {} and {}.", "The {} of the {}.", "Compute the {}", "{} for {}.", "The {} {}.",
               "Returns True for {}.", "See {}.", "Greets {}.")  # fmt: skip
@@ -52,7 +53,7 @@ def possible_changes(function: Function) -> list[str]:
 
 
 def _inverted(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
-    answer = _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", function.source, count=1)
+    answer = COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", function.source, count=1)
     return slots.choice(ask), answer
 
 
@@ -60,12 +61,16 @@ def _other_operator(slots: Slots, function: Function, ask: Phrasings) -> tuple[s
     found = _SIGN.search(function.source)
     assert found is not None
     old, new = found[1], slots.rng.choice([sign for sign in _OPERATORS if sign != found[1]])
+    return operator_request(slots, ask, old, new), _SIGN.sub(f" {new} ", function.source)
+
+
+def operator_request(slots: Slots, ask: Phrasings, old: str, new: str) -> str:
+    """Draws the request for another operator, which it names by its sign or in words."""
     nouns = {sign: slots.rng.choice((sign, _OPERATORS[sign][1])) for sign in (old, new)}
-    text = slots.choice(
+    return slots.choice(
         ask, verb=_OPERATORS[new][0], old=_OPERATORS[old][0], sign=nouns[new], oldsign=nouns[old],
         noun=_OPERATORS[new][2], oldnoun=_OPERATORS[old][2],
     )  # fmt: skip
-    return text, _SIGN.sub(f" {new} ", function.source)
 
 
 def _other_number(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
@@ -123,7 +128,8 @@ def _with_default(slots: Slots, function: Function, ask: Phrasings) -> tuple[str
 def _one_more(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
     new = _free(slots, function, parts=1)
     head = f"{function.name}({', '.join((*function.parameters, new))})"
-    return slots.choice(ask, new=new), function.source.replace(function.head, head, 1)
+    place = _ORDINALS[len(function.parameters)]
+    return slots.choice(ask, new=new, nth=place), function.source.replace(function.head, head, 1)
 
 
 def _one_less(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
@@ -231,7 +237,7 @@ def _single(function: Function) -> bool:
     return function.body.startswith("return ") and "\n" not in function.body
 
 
-def _sums(function: Function) -> bool:
+def sums(function: Function) -> bool:
     """Whether the returned expression is a number, which can be added to or negated."""
     return _single(function) and not _NO_NUMBER.search(function.body)
 
@@ -246,9 +252,9 @@ KINDS: dict[str, Change] = {
     "rename": _change("rename", lambda f: True, _renamed, 1.3),
     "argument": _change("argument", lambda f: bool(f.parameters), _other_argument, 1.3),
     "number": _change("number", lambda f: bool(lone_numbers(f.source) + _lone_decimals(f.source)), _other_number, 2.5),
-    "condition": _change("invert", lambda f: bool(_COMPARISON.search(f.source)), _inverted, 1.3),
+    "condition": _change("invert", lambda f: bool(COMPARISON.search(f.source)), _inverted, 1.3),
     "operator": _change(
-        "operator", lambda f: len(_SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.0
+        "operator", lambda f: len(_SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.6
     ),
     "both": _change("both", lambda f: len(f.parameters) > 1, _both_arguments, 1.0),
     "docstring": _change("docstring", lambda f: True, _documented, 0.5),
@@ -260,8 +266,8 @@ KINDS: dict[str, Change] = {
     "literal": _change("literal", lambda f: not f.parameters, _other_literal, 3.0),
     "print": _change("print", _single, _printed, 0.35),
     "swap": _change("swap", lambda f: len(f.parameters) == 2, _swapped, 0.7),
-    "negate": _change("negate", _sums, _negated, 0.4),
-    "plus": _change("plus", _sums, _increased, 0.5),
+    "negate": _change("negate", sums, _negated, 0.8),
+    "plus": _change("plus", sums, _increased, 0.5),
     "hints": _change("hints", lambda f: bool(f.parameters), _hinted, 0.3),
     "logic": _change("logic", lambda f: len(_LOGIC.findall(f.body)) == 1, _other_logic, 2.0),
 }

@@ -10,7 +10,9 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.skills.change_forms import FORM_KINDS, draw_form_change
 from gesso.tasks.skills.change_kinds import KINDS, possible_changes
+from gesso.tasks.skills.change_names import SHORT
 from gesso.tasks.skills.function_forms import (
     Function,
     draw_any_function,
@@ -18,7 +20,7 @@ from gesso.tasks.skills.function_forms import (
     draw_constant_function,
     draw_function,
 )
-from gesso.tasks.skills.patterns import with_small_letter
+from gesso.tasks.skills.patterns import read_phrasings, with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
@@ -27,28 +29,43 @@ _AROUND_SHARE = 0.2
 _LINE_SHARE = 0.3
 _SPARE_SHARE = 0.05
 """Share of the functions that have an argument which they do not use."""
-_BEHIND_SHARE, _FENCED_SHARE = 0.12, 0.08
-"""Shares of the prompts that have the text first, and in a fence."""
+_BEHIND_SHARE, _FENCED_SHARE, _INTRODUCED_SHARE = 0.16, 0.1, 0.3
+"""Shares of the prompts that have the text first, and in a fence, and of the first of those with words before it."""
+_FORM_SHARE, _TAIL_SHARE = 0.35, 0.07
+"""Shares of the changes whose functions are drawn for them, and of requests that say something more."""
+_TAILS, _INTROS = read_phrasings("changes", "tails"), read_phrasings("changes", "intros")
 
 
 class Changes(Skill):
     """Asks such as `Call the function grelt_max.` and a function -> the function under its new name."""
 
     name = "changes"
-    phrasings: ClassVar = {kind: change.phrasings for kind, change in KINDS.items()}
+    phrasings: ClassVar = {
+        **{kind: change.phrasings for kind, change in KINDS.items()},
+        **{kind: change.phrasings for kind, change in FORM_KINDS.items()},
+        **SHORT,
+        "tails": _TAILS,
+        "intros": _INTROS,
+    }
 
     def draw(self, slots: Slots) -> Example:
         """Draws a function, one of the changes that it allows and, one time in five, functions around it."""
         rng = slots.rng
-        function = _draw(slots)
-        kinds = possible_changes(function)
-        kind = rng.choices(kinds, [KINDS[kind].weight for kind in kinds])[0]
-        ask, answer = KINDS[kind].make(slots, function)
-        if rng.random() < 0.15 and kind != "docstring":
+        if rng.random() < _FORM_SHARE:
+            kind, (ask, part, answer) = draw_form_change(slots)
+        else:
+            function = _draw(slots)
+            kinds = possible_changes(function)
+            kind = rng.choices(kinds, [KINDS[kind].weight for kind in kinds])[0]
+            ask, answer = KINDS[kind].make(slots, function)
+            part = function.source
+        if rng.random() < 0.15 and not kind.endswith("ocument") and kind != "docstring":
             ask = ask.rstrip(".")
         if rng.random() < 0.15:
             ask = with_small_letter(ask)
-        part, before, after = function.source, "", ""
+        if rng.random() < _TAIL_SHARE and ask[-1] in ".?!":
+            ask = f"{ask} {slots.choice(_TAILS)}"
+        before = after = ""
         if rng.random() < _AROUND_SHARE:
             others = [
                 draw_function(slots, named=rng.random() < 0.7).source for _ in range(rng.randint(1, _MOST_OTHERS))
@@ -90,9 +107,13 @@ def _placed(slots: Slots, ask: str, part: str) -> str:
     if rng.random() < _FENCED_SHARE:
         part = f"```{rng.choice(('python', ''))}\n{part}\n```"
     if rng.random() < _BEHIND_SHARE:
-        return f"{part}\n\n{ask}"
+        intro = f"{slots.choice(_INTROS)}{rng.choice((chr(10), chr(10) * 2))}"
+        gap = rng.choice(("\n\n", "\n\n", "\n"))
+        return f"{intro if rng.random() < _INTRODUCED_SHARE else ''}{part}{gap}{ask}"
     if rng.random() < 0.1 and (ask[-1].isalnum() or ask[-1] in "'`"):
         ask = f"{ask}:"
+    if rng.random() < 0.12:
+        return f"{ask}\n{part}"
     return edit_prompt(ask, part, "", "")
 
 

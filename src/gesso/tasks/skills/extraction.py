@@ -1,6 +1,5 @@
 """Asks for named facts of a sentence as JSON, whatever the names and the values."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -8,7 +7,14 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below
+from gesso.tasks.skills.extraction_keys import asked as asked_for
+from gesso.tasks.skills.extraction_placing import beside, framed, placed
+from gesso.tasks.skills.extraction_questions import draw_question
+from gesso.tasks.skills.extraction_records import ASK, draw_record
+from gesso.tasks.skills.extraction_telling import dumps
+from gesso.tasks.skills.extraction_tokens import draw_tokens
+from gesso.tasks.skills.extraction_values import Value
+from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.to_json import same_json
@@ -69,17 +75,25 @@ _WITH_POINT = frozenset(
     words_of("price fee fine rent deposit weight width height length temperature speed dose discount")
 )
 _WITH_LETTERS = frozenset(words_of("batch bug case claim invoice policy ticket tracking train order account locker"))
+_MONEY = frozenset(
+    words_of("price fee fine rent deposit premium income salary loan balance tax total damage coins amount")
+)
+"""What people would give with the currency where it stands alone."""
 _KINDS_OF_PLACE = ("Street", "Road", "Park", "Hall", "Square", "Bay", "Lake", "Hill", "Bridge", "House")
 _SIZES = ("small", "medium", "large", "S", "M", "L", "XL")
-Value = str | int | Decimal
-_PLAIN_SHARE = 0.08
+_PLAIN_SHARE, _FRAMED_SHARE, _WIDE_SHARE = 0.08, 0.3, 0.3
+_OTHERS: Mapping[str, Callable[[Slots], tuple[str, str]]] = {
+    "records": draw_record, "tokens": draw_tokens, "questions": draw_question,
+}  # fmt: skip
+_OTHERS_SHARE, _OTHERS_WEIGHTS = 0.38, (0.42, 0.3, 0.28)
+"""What does not ask for facts by the names of a sentence's patterns."""
 _KEY_SHARE = 0.12
 """Share of the requests that name facts otherwise than the sentence's patterns do."""
 _KEYS = {
     key: words_of(others)
     for key, others in {
         "name": "person first_name full_name Name", "city": "where town place location City",
-        "price": "cost Price total_price", "item": "product thing article what", "age": "years Age age_in_years",
+        "price": "cost Price total_price", "item": "thing article what", "age": "years Age age_in_years",
         "job": "profession occupation work", "day": "weekday", "time": "at start_time",
         "quantity": "count number qty amount", "origin": "from", "destination": "to target",
         "year": "in_year Year", "email": "mail e_mail contact", "customer": "client buyer",
@@ -98,14 +112,20 @@ class Extraction(Skill):
     phrasings: ClassVar = {"ask": _ASK, "plain": _PLAIN, **_DOMAINS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a sentence and one to all of its facts, in any order; a few are asked for without JSON."""
+        """Draws a sentence and one to all of its facts, in any order; a few are asked for without JSON. Two in five are
+        of the other kinds: records, single values by their sort, and questions."""
         rng = slots.rng
+        if rng.random() < _OTHERS_SHARE:
+            kind = rng.choices(tuple(_OTHERS), _OTHERS_WEIGHTS)[0]
+            prompt, text = _OTHERS[kind](slots)
+            return Example(self.name, prompt, text, kind=slots.kind(kind))
         kind = rng.choices(tuple(_DOMAINS), None if slots.unseen else _TRAINED_WEIGHTS)[0]
         sentence, facts = _sentence(slots, _DOMAINS[kind])
         keys = [key for key in facts if kind != "listed" or key.startswith("v")]
-        if kind != "listed" and rng.random() < _PLAIN_SHARE:
-            key = rng.choice(keys)
-            prompt = _place(slots, slots.choice(_PLAIN, key=key), sentence)
+        alone = [key for key in keys if key not in _MONEY]
+        if kind != "listed" and alone and rng.random() < _PLAIN_SHARE:
+            key = rng.choice(alone)
+            prompt = placed(slots, slots.choice(_PLAIN, key=key), sentence)
             return Example(self.name, prompt, str(facts[key]), kind=slots.kind("plain"))
         asked = rng.sample(keys, rng.randint(min(2, len(keys)), len(keys)) if rng.random() < 0.8 else 1)
         if kind == "listed":
@@ -114,13 +134,16 @@ class Extraction(Skill):
             answer = {key: facts[key] for key in asked}
         if kind != "listed":
             answer = _renamed(slots, answer)
-        ask = slots.choice(_ASK, keys=_join(slots, list(answer)))
-        prompt = _place(slots, ask, sentence)
-        return Example(self.name, prompt, _dumps(answer), kind=slots.kind(kind))
+        if rng.random() < _WIDE_SHARE:
+            ask = asked_for(slots, ASK, list(answer))
+        else:
+            ask = slots.choice(_ASK, keys=_join(slots, list(answer)))
+        prompt = (framed if rng.random() < _FRAMED_SHARE or "\n" in ask else beside)(slots, ask, sentence)
+        return Example(self.name, prompt, dumps(answer), kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the same object in any order and spacing; of a fact alone its letters."""
-        if not example.answer.startswith("{"):
+        """Accepts the same JSON in any spacing, objects in any order; of values alone their letters."""
+        if not example.answer.startswith(("{", "[")):
             return text.strip() == example.answer
         return same_json(example.answer, text)
 
@@ -136,15 +159,6 @@ def _renamed(slots: Slots, facts: dict[str, Value]) -> dict[str, Value]:
         other = rng.choice(others) if others and rng.random() < 0.7 else key
         found[other] = value
     return found
-
-
-def _dumps(facts: Mapping[str, Value]) -> str:
-    """JSON, with numbers as the sentence writes them."""
-    fields = (
-        f"{json.dumps(key)}: {value if isinstance(value, Decimal) else json.dumps(value)}"
-        for key, value in facts.items()
-    )
-    return f"{{{', '.join(fields)}}}"
 
 
 def _decimal(slots: Slots, digits: int, places: int) -> Decimal:
@@ -248,13 +262,3 @@ def _join(slots: Slots, keys: list[str]) -> str:
     if len(keys) == 1 or slots.rng.random() < 0.2:
         return ", ".join(keys)
     return f"{', '.join(keys[:-1])} and {keys[-1]}"
-
-
-def _place(slots: Slots, ask: str, sentence: str) -> str:
-    """The request after the sentence, as most put it, or before it."""
-    rng = slots.rng
-    if says_below(ask) or rng.random() < 0.35:
-        return slots.frame(ask, sentence)
-    ask = slots.frame(ask).replace("??", "?")
-    gap = rng.choice((" ", " ", "\n", "\n\n")) if sentence[-1] in ".?!" else "\n"
-    return f"{sentence}{gap}{ask}"

@@ -14,11 +14,13 @@ from gesso.tasks.skills.function_forms import (
     draw_constant_function,
     draw_function,
 )
+from gesso.tasks.skills.function_heads import HEADED
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
-_SHARES = {"unnamed": 0.25, "named": 0.27, "headed": 0.24, "code": 0.17, "none": 0.04, "prints": 0.03}
+_SHARES = {"unnamed": 0.25, "named": 0.27, "headed": 0.24, "code": 0.17, "none": 0.07, "prints": 0.03}
+_ALL_SHARES = _SHARES | {kind: share for kind, (_, share) in HEADED.items()}
 _PLAIN_INTEGERS = (-101, -7, -2, -1, 0, 1, 2, 3, 8, 100)
 _SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
 
@@ -27,12 +29,16 @@ class Functions(Skill):
     """Asks such as `Define grelt_max(fig) returning fig plus 371` -> its definition."""
 
     name = "functions"
-    phrasings: ClassVar = {kind: read_phrasings("functions", kind) for kind in _SHARES}
+    phrasings: ClassVar = {kind: read_phrasings("functions", kind) for kind in _ALL_SHARES}
 
     def draw(self, slots: Slots) -> Example:
         """Draws a function of up to three arguments, told in words or by an expression."""
         rng = slots.rng
-        kind = rng.choices(tuple(_SHARES), tuple(_SHARES.values()))[0]
+        kind = rng.choices(tuple(_ALL_SHARES), tuple(_ALL_SHARES.values()))[0]
+        if kind in HEADED:
+            fields, source = HEADED[kind][0](slots)
+            prompt = slots.frame(slots.choice(self.phrasings[kind], **fields)).replace("??", "?")
+            return Example(self.name, prompt, source, kind=slots.kind(kind))
         function = _draw(slots, kind)
         args = ", ".join(function.parameters)
         ask = slots.choice(
@@ -70,7 +76,7 @@ def grade_function(reference: str, text: str) -> bool:
     try:
         expected = load_function(reference, name)
         function = load_function(text.strip(), name)
-    except UnsafeCodeError:
+    except (UnsafeCodeError, NameError):
         return False
     wanted = [(values, outcome(expected, values)) for values in _inputs(expected, reference)]
     if all(kind == "raised" for _, (kind, _) in wanted):

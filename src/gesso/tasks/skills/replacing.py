@@ -8,24 +8,20 @@ from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.quotes import vary_quotes
+from gesso.tasks.skills.replacing_parts import ONE, REMOVE_ONE, TWO, ask_one, ask_two
+from gesso.tasks.skills.replacing_signs import CHARACTERS, DROP, KEEP, ask_signs
+from gesso.tasks.skills.replacing_texts import draw_filler, draw_replacement
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
 _REPLACE = read_phrasings("replacing", "replace")
 _REMOVE = read_phrasings("replacing", "remove")
-_CHARACTERS = read_phrasings("replacing", "characters")
-_DROP = read_phrasings("replacing", "drop")
+_NAMED = read_phrasings("replacing", "named")
 _SWAP = read_phrasings("replacing", "swap")
 _QUOTES = ('"{}"', '"{}"', "{}", "{}", "'{}'")
-_SIGNS = {
-    ",": "comma", ";": "semicolon", ":": "colon", ".": "full stop", "!": "exclamation mark", "?": "question mark",
-    " ": "space", "_": "underscore", "-": "hyphen", "/": "slash", "&": "ampersand", "@": "at sign", "#": "hash sign",
-    "|": "pipe", "*": "asterisk", "+": "plus sign", "=": "equals sign", "'": "apostrophe",
-}  # fmt: skip
-_OTHER_NAMES = {"-": "dashes", ".": "periods"}
-_SIGNS_IN_PROSE = 0.35
-_JOINED = (", ", "; ", ": ", "_", "-", "/", " & ", " | ", "+", " - ", ".", "@", "#", "=", " ")
-"""Ways of putting words together with a sign."""
+_KINDS = ("replace", "remove", "texts", "fillers", "signs", "swap", "two", "one")
+_WEIGHTS = (0.41, 0.1, 0.17, 0.03, 0.16, 0.04, 0.05, 0.04)
 
 
 class Replacing(Skill):
@@ -36,60 +32,57 @@ class Replacing(Skill):
     phrasings: ClassVar = {
         "replace": _REPLACE,
         "remove": _REMOVE,
-        "characters": _CHARACTERS,
-        "drop": _DROP,
+        "named": _NAMED,
+        "characters": CHARACTERS,
+        "drop": DROP,
+        "keep": KEEP,
         "swap": _SWAP,
+        "two": TWO,
+        "one": ONE,
+        "remove one": REMOVE_ONE,
     }
 
     def draw(self, slots: Slots) -> Example:
         """Draws three to eight words of which one stands there once to three times, a sentence or prose with its marks;
-        words are replaced, removed or change places, or signs and letters are replaced or removed."""
+        words are replaced, removed or change places, one of several, or two at once, or signs, letters and digits are
+        replaced or removed."""
         rng = slots.rng
-        kind = rng.choices(("replace", "remove", "signs", "swap"), (0.68, 0.15, 0.12, 0.05))[0]
+        kind = rng.choices(_KINDS, _WEIGHTS)[0]
         if kind == "signs":
-            return self._signs(slots)
+            prompt, answer, kind = ask_signs(slots)
+            return Example(self.name, prompt, answer, kind=slots.kind(kind))
         if kind == "swap":
             return self._swap(slots)
-        text = rng.choices(("words", "sentence", "prose"), (0.4, 0.2, 0.4))[0]
-        if text == "prose":
-            given, old, new, answer = _prose(slots, remove=kind == "remove")
+        if kind == "texts":
+            return self._texts(slots)
+        if kind in ("two", "one"):
+            prompt, answer = ask_two(slots) if kind == "two" else ask_one(slots)
+            return Example(self.name, prompt, answer, kind=slots.kind(kind))
+        text = "filler" if kind == "fillers" else rng.choices(("words", "sentence", "prose"), (0.4, 0.2, 0.4))[0]
+        remove = kind in ("remove", "fillers")
+        new = ""
+        if text == "filler":
+            given, old, answer = draw_filler(slots)
+        elif text == "prose":
+            given, old, new, answer = _prose(slots, remove=remove)
         else:
-            given, old, new, answer = (_words if text == "words" else _sentence)(slots, remove=kind == "remove")
+            given, old, new, answer = (_words if text == "words" else _sentence)(slots, remove=remove)
         running = text != "words"
-        quote = rng.choice(_QUOTES)
-        if running and quote == "{}" and (len(old) < 4 or rng.random() < 0.5):
-            quote = '"{}"'
+        quote = _drawn_quote(slots, old, running=running)
         names = {"old": quote.format(old), "new": quote.format(new)}
-        prompt = slots.request(_REMOVE if kind == "remove" else _REPLACE, given, loose=running, **names)
-        return Example(self.name, prompt, answer, kind=slots.kind(kind))
+        prompt = slots.request(_REMOVE if remove else _REPLACE, given, loose=running, **names)
+        return Example(self.name, vary_quotes(slots, prompt, given), answer, kind=slots.kind(kind))
 
-    def _signs(self, slots: Slots) -> Example:
-        """Signs have names; letters are told as they are."""
-        rng = slots.rng
-        drop = rng.random() < 0.3
-        if rng.random() < 0.25:
-            text = " ".join(slots.words(rng.choice((1, 1, 2, 3))))
-            old, new = rng.choice([c for c in text if c.isalpha()]), rng.choice("abcdefghiklmnoprstuvwz")
-            before, after = rng.choice(((f"the letter {old}", new), (f'"{old}"', f'"{new}"')))
-        else:
-            joint = rng.choice(_JOINED)
-            old = joint.strip() or " "
-            new = rng.choice([sign for sign in _SIGNS if sign != old])
-            text = joint.join(draw_entries(slots, rng.randint(2, 5), spaced=False))
-            if rng.random() < _SIGNS_IN_PROSE:
-                prose = slots.prose()
-                signs = [sign for sign in _SIGNS if sign in prose and sign != "'"]
-                if signs and len(prose) < 90:
-                    text, old = prose, rng.choice(signs)
-                    new = rng.choice([sign for sign in _SIGNS if sign != old])
-            before, after = _called(slots, old), _called(slots, new)
-        if drop and old != " ":
-            prompt = slots.request(_DROP, text, old=before)
-            answer = re.sub(" +", " ", text.replace(old, "")).strip()
-            if answer:
-                return Example(self.name, prompt, answer, kind=slots.kind("drop"))
-        prompt = slots.request(_CHARACTERS, text, old=before, new=after)
-        return Example(self.name, prompt, text.replace(old, new).strip(), kind=slots.kind("signs"))
+    def _texts(self, slots: Slots) -> Example:
+        """Half of the requests say what it is that goes: a name, a number, a code."""
+        found = draw_replacement(slots)
+        plain = found.old.isalnum() and (found.old[0].isupper() or found.old[0].isdigit())
+        bare = slots.rng.random() < (0.6 if plain else 0.4)
+        quote = "{}" if bare else slots.rng.choice(_QUOTES[:2] + _QUOTES[-1:])
+        names = {"old": quote.format(found.old), "new": quote.format(found.new), "noun": found.noun}
+        phrasings = _NAMED if slots.rng.random() < 0.4 else _REPLACE
+        prompt = slots.request(phrasings, found.given, loose=True, **names)
+        return Example(self.name, vary_quotes(slots, prompt, found.given), found.answer, kind=slots.kind("texts"))
 
     def _swap(self, slots: Slots) -> Example:
         rng = slots.rng
@@ -107,13 +100,12 @@ class Replacing(Skill):
         return Example(self.name, prompt, layout.answer(turned), kind=slots.kind("swap"))
 
 
-def _called(slots: Slots, sign: str) -> str:
-    """Signs by their name, now and then one by itself."""
-    name = _SIGNS[sign]
-    plural = name + ("es" if name.endswith("sh") else "s")
-    if sign in _OTHER_NAMES and slots.rng.random() < 0.5:
-        plural = _OTHER_NAMES[sign]
-    return f'"{sign}"' if sign != " " and slots.rng.random() < 0.15 else plural
+def _drawn_quote(slots: Slots, old: str, *, running: bool) -> str:
+    """Draws the quotes around what goes and what comes; in running text more often some."""
+    quote = slots.rng.choice(_QUOTES)
+    if running and quote == "{}" and (len(old) < 4 or slots.rng.random() < 0.5):
+        quote = '"{}"'
+    return quote
 
 
 def _sentence(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:

@@ -287,7 +287,7 @@ class Slots:
 RESERVED = frozenset(
     words_of("""
     and as assert async await break class continue def del elif else except finally for from global if import
-    in is lambda nonlocal not or pass raise return try while with abs bool dict int len list max min set str
+    in is lambda nonlocal not or pass raise return try while with yield abs bool dict int len list max min set str
     sum print type
 """)
 )

@@ -1,189 +1,200 @@
 """Asks to convert a quantity into another unit of the same kind."""
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums import spell
+from gesso.tasks.skills.unit_kinds import FACTS, KINDS, Kind, Unit, spellings
+from gesso.tasks.skills.unit_values import draw_value, ends, write_number
 
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Holds the names of a unit, short, British and American, and how many of the smallest of its kind it is."""
-
-    names: tuple[str, str, str]
-    size: int
-    one: str = ""
-    """The name of one, where it is not the others without their s."""
-
-    @property
-    def singulars(self) -> tuple[str, str, str]:
-        """Returns the names of one, in the same order."""
-        short, *long = self.names
-        british, american = (self.one or name.removesuffix("s") for name in long)
-        return short, british, american
-
-
-def _kind(*units: tuple[str, int]) -> tuple[_Unit, ...]:
-    """Reads units from `short/British/American[/one]`, with their sizes."""
-    found = []
-    for names, size in units:
-        short, british, american, *one = names.split("/")
-        found.append(_Unit((short, british, american), size, *one))
-    return tuple(found)
-
-
-_LENGTH = _kind(
-    ("mm/millimetres/millimeters", 1), ("cm/centimetres/centimeters", 10), ("m/metres/meters", 1000),
-    ("km/kilometres/kilometers", 10**6),
-)  # fmt: skip
-_WEIGHT = _kind(
-    ("mg/milligrams/milligrams", 1), ("g/grams/grams", 1000), ("kg/kilograms/kilos", 10**6), ("t/tons/tonnes", 10**9)
-)
-_VOLUME = _kind(
-    ("ml/millilitres/milliliters", 1), ("cl/centilitres/centiliters", 10), ("dl/decilitres/deciliters", 100),
-    ("l/litres/liters", 1000),
-)  # fmt: skip
-_BYTES = _kind(
-    ("bytes/bytes/bytes", 1), ("kB/kilobytes/kilobytes", 10**3), ("MB/megabytes/megabytes", 10**6),
-    ("GB/gigabytes/gigabytes", 10**9), ("TB/terabytes/terabytes", 10**12),
-)  # fmt: skip
-_SHORT_TIME = _kind(("ms/milliseconds/milliseconds", 1), ("s/seconds/seconds", 1000))
-_MONEY = (
-    _kind(("cents/cents/cents", 1), ("euros/euros/euros", 100)),
-    _kind(("cents/cents/cents", 1), ("dollars/dollars/dollars", 100)),
-    _kind(("pence/pence/pence/penny", 1), ("pounds/pounds/pounds", 100)),
-)
-_DECIMAL = (_LENGTH, _LENGTH, _LENGTH, _WEIGHT, _WEIGHT, _VOLUME, _VOLUME, _BYTES, _SHORT_TIME, *_MONEY)
-"""Kinds of units that are powers of ten apart."""
 _FARTHEST = 10**6
-_TIME = _kind(
-    ("s/seconds/seconds", 1), ("min/minutes/minutes", 60), ("h/hours/hours", 3600), ("days/days/days", 86400),
-    ("weeks/weeks/weeks", 604800),
-)  # fmt: skip
-_OTHER = (
-    _TIME,
-    _TIME,
-    _TIME,
-    _TIME,
-    _kind(("months/months/months", 1), ("years/years/years", 12)),
-    _kind(("inches/inches/inches/inch", 1), ("feet/feet/feet/foot", 12), ("yards/yards/yards", 36)),
-    _kind(("bits/bits/bits", 1), ("bytes/bytes/bytes", 8)),
-    _kind(("KiB/kibibytes/kibibytes", 1), ("MiB/mebibytes/mebibytes", 1024), ("GiB/gibibytes/gibibytes", 1024**2)),
-)
+_FAR = 3600
+"""Units of time that are farther apart come more rarely."""
 _PARTS = (
-    (Fraction(1, 2), "half {one}"), (Fraction(1, 4), "a quarter of {one}"), (Fraction(3, 2), "one and a half {all}"),
-    (Fraction(5, 2), "two and a half {all}"),
+    (Fraction(1, 2), "half {one}"), (Fraction(1, 4), "a quarter of {one}"), (Fraction(3, 4), "three quarters of {one}"),
+    (Fraction(3, 2), "one and a half {all}"), (Fraction(5, 2), "two and a half {all}"), (Fraction(1), "{one}"),
+    (Fraction(7, 2), "three and a half {all}"), (Fraction(5, 4), "one and a quarter {all}"),
 )  # fmt: skip
-_NUMBER = re.compile(r"[\d.]+")
+_WHOLE = ("bytes", "bits", "pieces", "eggs", "cents", "pence")
+"""Units that are counted one by one."""
 _ASK = read_phrasings("units", "ask")
+_WISH = read_phrasings("units", "wish")
+_DECIMAL = read_phrasings("units", "decimal")
+_BARE = read_phrasings("units", "number")
+_SPLIT = read_phrasings("units", "split")
+_SPLIT_SHARE, _BARE_SHARE, _STORY_SHARE = 0.05, 0.04, 0.14
+_SMALL_SHARE, _CAPITALS_SHARE = 0.12, 0.03
+
+
+def _joint(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Patterns in which the number and its unit stand together, with one place for both."""
+    found = (pattern.replace("{value} {old}", "{told}").replace("{short}", "{told}") for pattern in patterns)
+    return tuple(pattern for pattern in found if "{value}" not in pattern and "{old}" not in pattern)
+
+
+_JOINT = Phrasings(_joint(_ASK.seen), _joint(_ASK.unseen))
 
 
 class Units(Skill):
     """Asks such as `How many m are 35 km?` -> `35000 m`."""
 
     name = "units"
-    phrasings: ClassVar = {"": _ASK}
+    phrasings: ClassVar = {"": _ASK, "wish": _WISH, "decimal": _DECIMAL, "number": _BARE, "split": _SPLIT, **FACTS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws units a power of ten apart and numbers of up to four digits, with a point or without, or others and
-        numbers below 100; some are given in words, or in two units."""
+        """Draws units and numbers that people use, or any; some are given in words, in a sentence, or in two units; a
+        few answers are in two units or have none. A part of the requests are all in small letters, a few in
+        capitals."""
         rng = slots.rng
-        decimal = rng.random() < 0.65
-        kind = rng.choice(_DECIMAL if decimal else _OTHER)
-        small, large = _pair(slots, kind)
-        factor = Fraction(large.size, small.size)
-        spelling = 0 if rng.random() < 0.5 else rng.choice((1, 2))
-        downward = rng.random() < 0.6
-        old, new = (large, small) if downward else (small, large)
-        value = _value(slots, factor, decimal=decimal, downward=downward)
-        result = value * factor if downward else value / factor
-        told = f"{_write(value)} {(old.singulars if value == 1 else old.names)[spelling]}"
-        if value != 1 and value.denominator == 1:
-            if value < 1000 and rng.random() < 0.12:
-                told = f"{spell(int(value))} {old.names[spelling]}"
-            elif downward and kind in _OTHER and rng.random() < 0.15:
-                extra = rng.randint(1, max(1, int(factor) - 1))
-                joint = rng.choice((" ", " and ")) if spelling else " "
-                told += f"{joint}{extra} {(small.singulars if extra == 1 else small.names)[spelling]}"
-                result += extra
-        if downward and rng.random() < 0.06 and (found := _part(slots, large, factor)):
-            told, result = found
-        prompt = _asked(slots, told, new.names[spelling])
-        answer = f"{_write(result)} {(new.singulars if result == 1 else new.names)[spelling]}"
-        return Example(self.name, prompt, answer, kind=slots.kind("decimal" if decimal else "other"))
+        kind = rng.choices(KINDS, [kind.share for kind in KINDS])[0]
+        prompt, answer = (_split if rng.random() < _SPLIT_SHARE else _converted)(slots, kind)
+        case = rng.random()
+        if case < _SMALL_SHARE:
+            prompt = prompt.lower()
+        elif case < _SMALL_SHARE + _CAPITALS_SHARE:
+            prompt = prompt.upper()
+        return Example(self.name, prompt, answer, kind=slots.kind("decimal" if kind.decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the number with its unit, however that is spelled, or alone."""
-        number, unit = example.answer.split(" ")
+        """Accepts the number with its unit, however that is spelled, or alone; two units with "and" or without."""
+        number, _, unit = example.answer.partition(" ")
+        if " " in unit:
+            return _words(text) == _words(example.answer)
         found = re.fullmatch(r"(\d+|\d{1,3}(?:,\d{3})+)(\.\d+)?\s*([A-Za-z]*)\.?", text.strip())
         if found is None or found[1].replace(",", "") + (found[2] or "") != number:
             return False
-        return not found[3] or found[3] in _spellings(unit)
+        return not found[3] or found[3] in spellings(unit)
 
 
-def _asked(slots: Slots, told: str, new: str) -> str:
-    """A request to convert a quantity. Words of it stand together, and apart from their unit."""
-    number, _, unit = told.rpartition(" ")
-    short = number + ("" if len(unit) <= 3 and number[-1].isdigit() else " ") + unit
+def _words(text: str) -> list[str]:
+    return text.strip().removesuffix(".").replace(",", "").replace(" and ", " ").split()
+
+
+def _converted(slots: Slots, kind: Kind) -> tuple[str, str]:
+    """A request, and the quantity in the new unit."""
+    rng = slots.rng
+    small, large, value, downward = _drawn(slots, kind)
+    factor = Fraction(large.size, small.size)
+    old, new = (large, small) if downward else (small, large)
+    result = value * factor if downward else value / factor
+    # Who writes litres asks for ml, too.
+    spelling = 0 if rng.random() < 0.5 else rng.choice((1, 2))
+    other = spelling if rng.random() < 0.65 else rng.randrange(3)
+    number, unit = write_number(value), (old.singulars if value == 1 else old.names)[spelling]
+    told = ""
+    if rng.random() < 0.13 and value.denominator == 1 and 1 < value < 1000:
+        told = f"{spell(int(value))} {unit}"
+    elif rng.random() < 0.09 and (found := _part(slots, large, factor)):
+        told, result, new = found[0], found[1] * factor, small
+    elif rng.random() < (0.08 if kind.decimal else 0.25) and (mixed := _mixed(slots, small, large, spelling)):
+        told, result, new = mixed
+    elif kind.sign and old is large and rng.random() < 0.35:
+        told = kind.sign + (number if value.denominator == 1 else f"{float(value):.2f}")
+        if Fraction(told[1:]) != value:
+            told = ""
+    shown = (new.singulars if result == 1 else new.names)[other]
+    answer = f"{write_number(result)} {shown}"
+    share = rng.random()
+    if not told and share > _BARE_SHARE + _STORY_SHARE:
+        short = number + ("" if len(unit) <= 3 and rng.random() < 0.75 else " ") + unit
+        return slots.question(_ASK, value=number, old=unit, new=new.names[other], short=short), answer
+    told = told or f"{number} {unit}"
+    if share < _BARE_SHARE:
+        return slots.question(_BARE, told=told, new=new.names[other]), write_number(result)
+    if share < _BARE_SHARE + _STORY_SHARE:
+        wishes = _DECIMAL if result.denominator > 1 and rng.random() < 0.4 else _WISH
+        fact, wish = slots.choice(FACTS[kind.facts], told=told), slots.question(wishes, new=new.names[other])
+        return f"{fact} {wish}", answer
+    return _agreeing(slots.question(_JOINT, told=told, new=new.names[other])), answer
+
+
+def _drawn(slots: Slots, kind: Kind) -> tuple[Unit, Unit, Fraction, bool]:
+    """Two units, the smaller first, a number, and whether it is of the larger; neither it nor what it is in the other
+    has more than nine digits before the point or six behind it."""
+    rng = slots.rng
     while True:
-        prompt = slots.question(_ASK, value=number, old=unit, new=new, short=short)
-        if told in prompt or _NUMBER.fullmatch(number):
-            return prompt.replace(" are half ", " is half ")
+        small, large = _pair(slots, kind)
+        factor = Fraction(large.size, small.size)
+        downward = rng.random() < 0.6
+        value = draw_value(slots, factor, decimal=kind.decimal, downward=downward)
+        if small.names[0] in _WHOLE and (value * (factor if downward else 1)).denominator > 1:
+            # Nobody has half a cent or a third of an egg.
+            value = Fraction(max(1, int(value)))
+        result = value * factor if downward else value / factor
+        if result < 10**9 and (result * 10**6).denominator == 1:
+            return small, large, value, downward
 
 
-def _pair(slots: Slots, kind: tuple[_Unit, ...]) -> tuple[_Unit, _Unit]:
+def _split(slots: Slots, kind: Kind) -> tuple[str, str]:
+    """A request for a quantity in two units at once, and the answer."""
+    rng = slots.rng
+    while True:
+        small, large = _pair(slots, kind)
+        factor = large.size // small.size
+        if 1 < factor <= 1024 and not (kind.decimal and factor == 10):
+            break
+        kind = rng.choices(KINDS, [kind.share for kind in KINDS])[0]
+    whole, rest = rng.choice((1, 1, 2, 2, 3, 4, 5, rng.randint(1, 30))), rng.randint(1, factor - 1)
+    if rng.random() < 0.5 and factor > 20:
+        rest = max(5, rest - rest % 5)
+    spelling = rng.choice((0, 1, 2))
+    joint = " " if len(small.names[spelling]) < 4 and len(large.names[spelling]) < 4 else " and "
+    prompt = slots.question(
+        _SPLIT, told=f"{whole * factor + rest} {small.names[spelling]}", large=large.names[spelling],
+        small=small.names[spelling],
+    )  # fmt: skip
+    return prompt, joint.join((_counted(whole, large, spelling), _counted(rest, small, spelling)))
+
+
+def _counted(number: int, unit: Unit, spelling: int) -> str:
+    return f"{number} {(unit.singulars if number == 1 else unit.names)[spelling]}"
+
+
+def _agreeing(text: str) -> str:
+    """The text, with the verb of half a unit in the singular."""
+    return text.replace(" are half ", " is half ").replace(" are a ", " is a ").replace(" are an ", " is an ")
+
+
+def _pair(slots: Slots, kind: Kind) -> tuple[Unit, Unit]:
     """Two units of a kind, the smaller first, most often neighbours, and not too far apart."""
     while True:
-        first, second = sorted(slots.rng.sample(range(len(kind)), 2))
-        small, large = kind[first], kind[second]
-        if large.size <= small.size * _FARTHEST and (second == first + 1 or slots.rng.random() < 0.5):
+        first, second = sorted(slots.rng.sample(range(len(kind.units)), 2))
+        small, large = kind.units[first], kind.units[second]
+        factor = large.size // small.size
+        far = 0.55 if kind.decimal or factor <= _FAR else 0.12
+        if factor <= _FARTHEST and (second == first + 1 or slots.rng.random() < far):
             return small, large
 
 
-def _value(slots: Slots, factor: Fraction, *, decimal: bool, downward: bool) -> Fraction:
-    """A number of the old unit that comes out even, or with few decimals."""
+def _mixed(slots: Slots, small: Unit, large: Unit, spelling: int) -> tuple[str, Fraction, Unit] | None:
+    """A quantity in both units, what it is in one of them, and which: most often the smaller."""
     rng = slots.rng
-    if decimal:
-        if rng.random() < 0.45:
-            places = rng.choices((1, 2, 3), (0.55, 0.35, 0.1))[0]
-            return Fraction(max(1, slots.number(rng.choice((2, 3)))), 10**places)
-        return Fraction(max(1, slots.number(4)))
-    if rng.random() < 0.25:
-        # Quarters, of which the result is whole or has a quarter itself.
-        quarters = rng.randint(1, 99)
-        value = Fraction(quarters, 4) if factor % 4 == 0 else Fraction(quarters)
-        return value if downward else value * factor
-    number = Fraction(rng.randint(1, 99 if factor < 1000 else 20))
-    return number if downward else number * factor
+    factor = large.size // small.size
+    if not 2 < factor <= 1024:
+        return None
+    whole, extra = rng.choice((1, 1, 2, 2, 3, 4, 5, rng.randint(1, 40))), rng.randint(1, factor - 1)
+    if factor > 20 and rng.random() < 0.6:
+        extra = max(5, extra - extra % 5)
+    joint = rng.choice((" ", " and ", " and ", ", ")) if spelling else rng.choice((" ", " ", " and "))
+    parts = [_counted(whole, large, spelling), _counted(extra, small, spelling)]
+    if not spelling and rng.random() < 0.35 and len(large.names[0]) + len(small.names[0]) < 7:
+        parts = [part.replace(" ", "") for part in parts]
+        joint = " "
+    result = whole + Fraction(extra, factor)
+    if ends(result * 10) and rng.random() < 0.35:
+        return joint.join(parts), result, large
+    return joint.join(parts), Fraction(whole * factor + extra), small
 
 
-def _part(slots: Slots, large: _Unit, factor: Fraction) -> tuple[str, Fraction] | None:
-    """A half or a quarter in words, with the number of the smaller unit."""
+def _part(slots: Slots, large: Unit, factor: Fraction) -> tuple[str, Fraction] | None:
+    """A half or a quarter in words, and how much of the unit it is."""
     part, words = slots.rng.choice(_PARTS)
-    if (part * factor).denominator != 1:
+    if (part * factor).denominator != 1 or large.names[1] == "dozen":
         return None
     article = "an" if large.singulars[1].startswith(("inch", "hour", "ounce")) else "a"
-    return words.format(one=f"{article} {large.singulars[1]}", all=large.names[1]), part * factor
-
-
-def _spellings(unit: str) -> set[str]:
-    """All names of a unit, of one and of many."""
-    kinds = (*_DECIMAL, *_OTHER)
-    same = [one for kind in kinds for one in kind if unit in (*one.names, *one.singulars)]
-    return {name for one in same for name in (*one.names, *one.singulars)}
-
-
-def _write(value: Fraction) -> str:
-    """A decimal fraction without needless zeros."""
-    whole, rest = divmod(value, 1)
-    digits = ""
-    while rest:
-        digit, rest = divmod(rest * 10, 1)
-        digits += str(digit)
-    return f"{whole}.{digits}" if digits else str(whole)
+    return words.format(one=f"{article} {large.singulars[1]}", all=large.names[1]), part

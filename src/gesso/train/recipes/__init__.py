@@ -26,6 +26,8 @@ from gesso.train.recipes.skills import (
     skills_17,
     skills_18,
     skills_19,
+    skills_20,
+    skills_21,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -70,6 +72,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-17": skills_17,
     "skills-18": skills_18,
     "skills-19": skills_19,
+    "skills-20": skills_20,
+    "skills-21": skills_21,
     "skills-gpu": skills_gpu,
 }
 

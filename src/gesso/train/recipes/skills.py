@@ -208,6 +208,25 @@ def skills_19() -> Recipe:
     )
 
 
+def skills_20() -> Recipe:
+    """Goes on from the bundled `skills` on one GPU as `skills-16` does, for the skills that became wider."""
+    recipe = skills_16()
+    train = dataclasses.replace(
+        recipe.train, steps=1011, causal_steps=1011, learning_rate=5e-3, checkpoint_every=100_000, seed=20
+    )
+    data = skill_data((skill_mixtures.TWENTIETH,), seed=20)
+    return dataclasses.replace(recipe, name="skills-20", train=train, data=data)
+
+
+def skills_21() -> Recipe:
+    """Goes on from the end of `skills-20`, in `runs/skills-20/step-001011`, for requests of still more kinds."""
+    recipe = skills_20()
+    train = dataclasses.replace(recipe.train, causal_batch_size=2304, seed=21)
+    data = skill_data((skill_mixtures.TWENTYFIRST,), seed=21)
+    start = Path("runs/skills-20/step-001011")
+    return dataclasses.replace(recipe, name="skills-21", train=train, data=data, start=start)
+
+
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
     """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
     recipe = skills()

@@ -1,0 +1,34 @@
+"""Asks to change the case of a part of a text alone: one word of it, or its first letter."""
+
+from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.slots import Slots
+
+ONE_WORD = read_phrasings("casing", "one word")
+THAT_WORD = read_phrasings("casing", "that word")
+FIRST_LETTER = read_phrasings("casing", "first letter")
+_PLACES = {"first": 0, "last": -1, "second": 1}
+_QUOTES = ('"{}"', '"{}"', "'{}'", "{}")
+
+
+def ask_part(slots: Slots) -> tuple[str, str, str]:
+    """Asks for one word in capitals, by its place or by itself, or for a capital at the beginning of a text that stays
+    as it is otherwise: the prompt, the answer and the kind."""
+    rng = slots.rng
+    kind = rng.choices(("one word", "that word", "first letter"), (0.4, 0.35, 0.25))[0]
+    words = slots.plain_sentence() if rng.random() < 0.6 else slots.words(rng.randint(2, 5))
+    if kind == "first letter":
+        words[0] = words[0][0].lower() + words[0][1:]
+        text = " ".join(words) + rng.choice(("", "", ".", "!"))
+        return slots.request(FIRST_LETTER, text, loose=True), text[0].upper() + text[1:], kind
+    which = rng.choice(("first", "first", "last", "last", "second"))
+    place = _PLACES[which]
+    if kind == "that word":
+        alone = [place for place, word in enumerate(words) if words.count(word) == 1 and word.islower()]
+        place = rng.choice(alone) if alone else 0
+    end = rng.choice(("", "", ".", "!")) if place != len(words) - 1 else ""
+    text = " ".join(words) + end
+    given = words[place]
+    words[place] = given.upper()
+    asked = {"which": which} if kind == "one word" else {"word": rng.choice(_QUOTES).format(given)}
+    prompt = slots.request(ONE_WORD if kind == "one word" else THAT_WORD, text, loose=True, **asked)
+    return prompt, " ".join(words) + end, kind
