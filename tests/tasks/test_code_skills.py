@@ -8,11 +8,11 @@ import pytest
 from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS, Example
-from gesso.tasks.skills.change_forms import FORM_KINDS
-from gesso.tasks.skills.change_kinds import KINDS
-from gesso.tasks.skills.changes import Changes
-from gesso.tasks.skills.function_forms import Function
-from gesso.tasks.skills.functions import grade_function
+from gesso.tasks.skills.changes.forms import FORM_KINDS
+from gesso.tasks.skills.changes.kinds import KINDS
+from gesso.tasks.skills.changes.skill import Changes
+from gesso.tasks.skills.functions.forms import Function
+from gesso.tasks.skills.functions.skill import grade_function
 from gesso.tasks.skills.slots import Slots
 
 

@@ -6,17 +6,11 @@ import re
 from tasks.drawing import drawn
 
 from gesso.tasks import TASKS
-from gesso.tasks.skills import (
-    extraction_placing,
-    extraction_questions,
-    extraction_records,
-    extraction_rows,
-    extraction_tokens,
-)
-from gesso.tasks.skills.extraction_values import DRAWN
+from gesso.tasks.skills.extraction import placing, questions, records, rows, tokens
+from gesso.tasks.skills.extraction.values import DRAWN
 
-_MODULES = (extraction_records, extraction_rows, extraction_tokens, extraction_questions)
-_FRAMES = {"frames": extraction_placing.FRAMES, "around": extraction_placing.AROUND}
+_MODULES = (records, rows, tokens, questions)
+_FRAMES = {"frames": placing.FRAMES, "around": placing.AROUND}
 _PHRASINGS = {name: group for module in _MODULES for name, group in module.PHRASINGS.items()} | _FRAMES
 _TEXTS = ("told", "pairs", "rows", "text", "questions told")
 _OTHERS = ("records", "tokens", "questions")

@@ -13,13 +13,13 @@ import pytest
 from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS, Example
-from gesso.tasks.skills.date_forms import draw_form
-from gesso.tasks.skills.date_words import ordinal_word, spoken_year
-from gesso.tasks.skills.replacing_texts import draw_replacement
+from gesso.tasks.skills.dates.forms import draw_form
+from gesso.tasks.skills.dates.words import ordinal_word, spoken_year
+from gesso.tasks.skills.replacing.texts import draw_replacement
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sum_numbers import as_said
-from gesso.tasks.skills.sums import spell
-from gesso.tasks.skills.units import Units
+from gesso.tasks.skills.sums.numbers import as_said
+from gesso.tasks.skills.sums.skill import spell
+from gesso.tasks.skills.units.skill import Units
 
 
 @pytest.mark.parametrize(

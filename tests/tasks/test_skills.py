@@ -13,14 +13,14 @@ from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
-from gesso.tasks.skills.extraction import _DRAWN, Extraction
+from gesso.tasks.skills.extraction.skill import _DRAWN, Extraction
 from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.patterns import Phrasings, expand, variants
-from gesso.tasks.skills.replacing import _sentence
-from gesso.tasks.skills.sentiment import Sentiment
+from gesso.tasks.skills.replacing.skill import _sentence
+from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.units import Units
+from gesso.tasks.skills.units.skill import Units
 
 ALL = pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.name)
 ANSWERING = [skill for skill in SKILLS if skill.name not in ("abstention", "filling")]

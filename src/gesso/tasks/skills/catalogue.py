@@ -2,24 +2,24 @@
 
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import Calls
-from gesso.tasks.skills.casing import Casing
-from gesso.tasks.skills.changes import Changes
-from gesso.tasks.skills.conversion import Conversion
-from gesso.tasks.skills.dates import Dates
+from gesso.tasks.skills.casing.skill import Casing
+from gesso.tasks.skills.changes.skill import Changes
+from gesso.tasks.skills.conversion.skill import Conversion
+from gesso.tasks.skills.dates.skill import Dates
 from gesso.tasks.skills.dialogues import Dialogues
-from gesso.tasks.skills.duplicates import Duplicates
-from gesso.tasks.skills.extraction import Extraction
+from gesso.tasks.skills.duplicates.skill import Duplicates
+from gesso.tasks.skills.extraction.skill import Extraction
 from gesso.tasks.skills.filling import Filling
-from gesso.tasks.skills.functions import Functions
-from gesso.tasks.skills.ranges import Ranges
-from gesso.tasks.skills.replacing import Replacing
-from gesso.tasks.skills.reversing import Reversing
-from gesso.tasks.skills.sentiment import Sentiment
+from gesso.tasks.skills.functions.skill import Functions
+from gesso.tasks.skills.ranges.skill import Ranges
+from gesso.tasks.skills.replacing.skill import Replacing
+from gesso.tasks.skills.reversing.skill import Reversing
+from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.sorting import Sorting
-from gesso.tasks.skills.sums import Sums
+from gesso.tasks.skills.sorting.skill import Sorting
+from gesso.tasks.skills.sums.skill import Sums
 from gesso.tasks.skills.topics import Topics
-from gesso.tasks.skills.units import Units
+from gesso.tasks.skills.units.skill import Units
 
 SKILLS: tuple[Skill, ...] = (
     Sorting(), Duplicates(), Reversing(), Casing(), Replacing(), Extraction(), Conversion(), Dates(), Units(),

@@ -9,8 +9,8 @@ import json
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.function_forms import Function, draw_function
-from gesso.tasks.skills.functions import grade_function
+from gesso.tasks.skills.functions.forms import Function, draw_function
+from gesso.tasks.skills.functions.skill import grade_function
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots

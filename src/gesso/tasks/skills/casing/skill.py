@@ -1,0 +1,73 @@
+"""Asks to change the case of words, and the style of identifiers."""
+
+import re
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.casing.parts import FIRST_LETTER, ONE_WORD, THAT_WORD, ask_part
+from gesso.tasks.skills.casing.styles import KEYS, SPLIT, STYLE, STYLES, ask_style
+from gesso.tasks.skills.casing.texts import draw_swapped, draw_text
+from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.quotes import vary_quotes
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Slots
+
+_UPPER = read_phrasings("casing", "upper")
+_LOWER = read_phrasings("casing", "lower")
+_TITLE = read_phrasings("casing", "title")
+_SENTENCE = read_phrasings("casing", "sentence")
+_SWAP = read_phrasings("casing", "swap")
+_SIMPLE = re.compile(r"[\w ,.!?;:]+")
+"""Texts of which nobody doubts where words begin."""
+_KINDS = ("upper", "lower", "title", "sentence", "swap", "style", "part")
+_WEIGHTS = (0.21, 0.14, 0.09, 0.04, 0.05, 0.42, 0.05)
+
+
+class Casing(Skill):
+    """Asks such as `Write in upper case: grelt fig` -> `GRELT FIG`; `Convert to camelCase: max_grelt` -> `maxGrelt`."""
+
+    name = "casing"
+    phrasings: ClassVar = {
+        "upper": _UPPER, "lower": _LOWER, "title": _TITLE, "style": STYLE, "styles": STYLES, "keys": KEYS,
+        "split": SPLIT, "sentence": _SENTENCE, "swap": _SWAP, "one word": ONE_WORD, "that word": THAT_WORD,
+        "first letter": FIRST_LETTER,
+    }  # fmt: skip
+
+    def draw(self, slots: Slots) -> Example:
+        """Draws a text for a change of case, in whole or of one word, or identifiers for a change of style."""
+        kind = slots.rng.choices(_KINDS, _WEIGHTS)[0]
+        if kind in ("style", "part"):
+            prompt, answer, kind = ask_style(slots) if kind == "style" else ask_part(slots)
+            return Example(self.name, prompt, answer, kind=slots.kind(kind))
+        prompt, given, answer = _ask(slots, kind)
+        return Example(self.name, vary_quotes(slots, prompt, given), answer, kind=slots.kind(kind))
+
+
+def _ask(slots: Slots, kind: str) -> tuple[str, str, str]:
+    """Asks for the whole text in another case: the prompt, the text and the answer."""
+    rng = slots.rng
+    if kind == "swap":
+        given = draw_swapped(slots)
+        return slots.request(_SWAP, given, loose=" " in given and rng.random() < 0.5), given, given.swapcase()
+    if kind == "sentence":
+        given = " ".join(slots.sentence(slots.words(rng.randint(2, 6))))
+        given = rng.choice((given.upper(), given.lower(), given.title()))
+        return slots.request(_SENTENCE, given, loose=True), given, given.capitalize()
+    given = draw_text(slots)
+    if kind == "lower":
+        capitals = rng.random() < 0.7
+        given = given.upper() if capitals else _capitalized(given)
+        prompt = slots.request(_LOWER, given, loose=True, without="" if capitals else "capitals|upper")
+        return prompt, given, given.lower()
+    if kind == "title":
+        if not _SIMPLE.fullmatch(given) or re.search(r"[._]\w", given):
+            given = " ".join(slots.words(rng.randint(2, 5)))
+        return slots.request(_TITLE, given, loose=True), given, _capitalized(given)
+    if rng.random() < 0.2:
+        given = _capitalized(given)
+    return slots.request(_UPPER, given, loose=True), given, given.upper()
+
+
+def _capitalized(text: str) -> str:
+    """The text with a capital at the beginning of each word."""
+    return re.sub(r"[^\s]+", lambda word: word[0].capitalize(), text)

@@ -1,0 +1,109 @@
+"""Asks for a small Python function under any name; graded by running it, or by its syntax tree."""
+
+import ast
+from collections.abc import Callable
+from itertools import product
+from typing import Any, ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.run_code import UnsafeCodeError, constants, load_function, outcome
+from gesso.tasks.skills.functions.forms import (
+    Function,
+    draw_any_function,
+    draw_coded_function,
+    draw_constant_function,
+    draw_function,
+)
+from gesso.tasks.skills.functions.heads import HEADED
+from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Slots
+
+_SHARES = {"unnamed": 0.25, "named": 0.27, "headed": 0.24, "code": 0.17, "none": 0.07, "prints": 0.03}
+_ALL_SHARES = _SHARES | {kind: share for kind, (_, share) in HEADED.items()}
+_PLAIN_INTEGERS = (-101, -7, -2, -1, 0, 1, 2, 3, 8, 100)
+_SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
+
+
+class Functions(Skill):
+    """Asks such as `Define grelt_max(fig) returning fig plus 371` -> its definition."""
+
+    name = "functions"
+    phrasings: ClassVar = {kind: read_phrasings("functions", kind) for kind in _ALL_SHARES}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draws a function of up to three arguments, told in words or by an expression."""
+        rng = slots.rng
+        kind = rng.choices(tuple(_ALL_SHARES), tuple(_ALL_SHARES.values()))[0]
+        if kind in HEADED:
+            fields, source = HEADED[kind][0](slots)
+            prompt = slots.frame(slots.choice(self.phrasings[kind], **fields)).replace("??", "?")
+            return Example(self.name, prompt, source, kind=slots.kind(kind))
+        function = _draw(slots, kind)
+        args = ", ".join(function.parameters)
+        ask = slots.choice(
+            self.phrasings[kind], name=function.name, args=args, head=function.head, what=function.what,
+            code=function.what, value=function.what,
+        )  # fmt: skip
+        prompt = slots.frame(ask).replace("??", "?")
+        return Example(self.name, prompt, function.source, kind=slots.kind("plain" if kind == "unnamed" else kind))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accepts a function of the asked name that returns what the reference does on every input tried."""
+        return grade_function(example.answer, text)
+
+
+def _draw(slots: Slots, kind: str) -> Function:
+    if kind == "prints":
+        (parameter,) = slots.identifiers(1, 1)
+        name = slots.identifier(2)
+        return Function(name, (parameter,), parameter, f"print({parameter})")
+    if kind == "none":
+        return draw_constant_function(slots)
+    if kind == "code":
+        return draw_coded_function(slots)
+    if kind == "headed" or (kind == "named" and slots.rng.random() < 0.4):
+        return draw_any_function(slots)
+    return draw_function(slots, named=kind == "named")
+
+
+def grade_function(reference: str, text: str) -> bool:
+    """Says whether `text` is a function of the reference's name that does the same on every input tried; where the
+    reference holds what is not run, such as methods of strings, whether both say the same."""
+    name = reference[4 : reference.index("(")]
+    if (tree := _tree(text)) is not None and tree == _tree(reference):
+        return True
+    try:
+        expected = load_function(reference, name)
+        function = load_function(text.strip(), name)
+    except (UnsafeCodeError, NameError):
+        return False
+    wanted = [(values, outcome(expected, values)) for values in _inputs(expected, reference)]
+    if all(kind == "raised" for _, (kind, _) in wanted):
+        return False
+    return all(outcome(function, values) == result for values, result in wanted)
+
+
+def _tree(source: str) -> str | None:
+    try:
+        return ast.dump(ast.parse(source.strip()))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]:
+    integers = set(_PLAIN_INTEGERS)
+    for number in constants(source):
+        integers |= {number - 1, number, number + 1, -number, 2 * number, 3 * number + 1}
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    arity = len(definition.args.args)
+    if arity != 1:
+        some = sorted(integers) if arity == 2 else sorted({*sorted(integers)[::3], 0, 1})
+        found = list(product(some, repeat=arity))
+        if any(outcome(reference, values)[0] != "raised" for values in found):
+            return found
+        return list(product((*_SEQUENCES, 0, 1, 3), repeat=arity))
+    if outcome(reference, (1,))[0] == "raised":
+        return [(value,) for value in _SEQUENCES]
+    return [(value,) for value in sorted(integers)]

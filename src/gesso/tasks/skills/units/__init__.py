@@ -1,0 +1,4 @@
+"""Converts quantities into other units.
+
+`skill` is the task; `kinds` lists the units, `values` draws the numbers.
+"""
