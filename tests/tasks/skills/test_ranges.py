@@ -1,0 +1,48 @@
+"""Rows are those that the requests ask for."""
+
+import itertools
+import re
+
+import pytest
+from tasks.drawing import drawn, of_kind
+
+from gesso.tasks import TASKS
+
+
+@pytest.mark.parametrize("kind", ["kind", "multiples", "letters", "first"])
+def test_ranges_of_other_kinds(kind: str) -> None:
+    for example in of_kind(drawn(TASKS["ranges"], 3000), kind):
+        items = re.findall(r"[A-Za-z]|-?\d+", example.answer.replace("- ", ""))
+        if kind == "letters":
+            assert "".join(items) in "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        else:
+            numbers = [abs(int(item)) for item in items]
+            steps = {b - a for a, b in itertools.pairwise(numbers)}
+            assert len(steps) <= 1 or kind == "first"
+            if kind == "kind":
+                assert steps <= {2}
+                assert ("odd" in example.prompt.lower()) == bool(numbers[0] % 2)
+
+
+def test_ranges_of_python_are_pythons() -> None:
+    checked = 0
+    for example in of_kind(drawn(TASKS["ranges"], 6000), "python"):
+        found = re.search(r"range\([-\d, ]+\)", example.prompt)
+        if found:
+            assert [int(n) for n in re.findall(r"-?\d+", example.answer)] == list(eval(found[0])), example.prompt
+            assert example.answer.startswith("[") == ("list(" in example.prompt)
+            checked += 1
+    assert checked > 100
+
+
+@pytest.mark.parametrize("kind", ["blanks", "dots"])
+def test_rows_with_gaps_are_filled_evenly(kind: str) -> None:
+    whole = 0
+    for example in of_kind(drawn(TASKS["ranges"], 5000), kind):
+        items = re.findall(r"[A-Za-z]|\d+", example.answer)
+        numbers = [int(item) if item.isdigit() else ord(item) for item in items]
+        steps = {b - a for a, b in itertools.pairwise(numbers)}
+        if len(numbers) > 4:  # more than are ever missing
+            assert len(steps) == 1, example.prompt
+            whole += 1
+    assert whole > 20
