@@ -80,7 +80,7 @@ _PLAIN = {topic.names[0]: read_phrasings("topic_sentences", topic.names[0]) for 
 
 
 class Topics(Skill):
-    """Asks such as `Is this about sports or food? Grelmo asked for the soup and a recipe.` -> `food`."""
+    """Asks such as `Is this about sports or food? Grelmo asked for a bowl of soup.` -> `food`."""
 
     name = "topics"
     shouted = True
