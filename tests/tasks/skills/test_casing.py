@@ -3,9 +3,8 @@
 import json
 import re
 
-from tasks.drawing import drawn, of_kind
-
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 def test_styles_of_lists_and_keys_leave_the_rest() -> None:

@@ -5,7 +5,6 @@ import random
 import re
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS, Example
 from gesso.tasks.skills.changes.forms import FORM_KINDS
@@ -14,6 +13,7 @@ from gesso.tasks.skills.changes.skill import Changes
 from gesso.tasks.skills.functions.forms import Function
 from gesso.tasks.skills.functions.skill import grade_function
 from gesso.tasks.skills.slots import Slots
+from tasks.drawing import drawn, of_kind
 
 
 def test_another_operator_changes_the_sign_alone() -> None:

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 @pytest.mark.parametrize("kind", ["values", "nested"])

@@ -5,11 +5,11 @@ import random
 import re
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS
 from gesso.tasks.skills.dates.forms import draw_form
 from gesso.tasks.skills.dates.words import ordinal_word, spoken_year
+from tasks.drawing import drawn, of_kind
 
 
 def test_days_of_the_week_are_counted() -> None:

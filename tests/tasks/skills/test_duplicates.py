@@ -3,9 +3,8 @@
 import itertools
 import re
 
-from tasks.drawing import drawn, of_kind
-
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 def test_only_doubled_words_go() -> None:

@@ -3,11 +3,10 @@
 import json
 import re
 
-from tasks.drawing import drawn
-
 from gesso.tasks import TASKS
 from gesso.tasks.skills.extraction import placing, questions, records, rows, tokens
 from gesso.tasks.skills.extraction.values import DRAWN
+from tasks.drawing import drawn
 
 _MODULES = (records, rows, tokens, questions)
 _FRAMES = {"frames": placing.FRAMES, "around": placing.AROUND}

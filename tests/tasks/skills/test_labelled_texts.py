@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 @pytest.mark.parametrize("name", ["sentiment", "topics"])

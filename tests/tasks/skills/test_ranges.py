@@ -4,9 +4,9 @@ import itertools
 import re
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 @pytest.mark.parametrize("kind", ["kind", "multiples", "letters", "first"])

@@ -3,11 +3,10 @@
 import random
 import re
 
-from tasks.drawing import drawn, of_kind
-
 from gesso.tasks import TASKS
 from gesso.tasks.skills.replacing.texts import draw_replacement
 from gesso.tasks.skills.slots import Slots
+from tasks.drawing import drawn, of_kind
 
 
 def test_texts_have_what_is_replaced_and_nothing_else_changes() -> None:

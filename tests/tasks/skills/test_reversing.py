@@ -2,9 +2,8 @@
 
 import re
 
-from tasks.drawing import drawn, of_kind
-
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 def test_letters_are_reversed_where_their_word_stands() -> None:

@@ -7,7 +7,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from tasks.drawing import drawn
 
 from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
@@ -21,6 +20,7 @@ from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.units.skill import Units
+from tasks.drawing import drawn
 
 ALL = pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.name)
 ANSWERING = [skill for skill in SKILLS if skill.name not in ("abstention", "filling")]

@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 
-from tasks.drawing import drawn, of_kind
-
 from gesso.tasks import TASKS
+from tasks.drawing import drawn, of_kind
 
 
 def test_sorted_lists_are_numbered_anew() -> None:

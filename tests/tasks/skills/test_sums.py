@@ -4,11 +4,11 @@ import random
 import re
 
 import pytest
-from tasks.drawing import drawn, of_kind
 
 from gesso.tasks import TASKS
 from gesso.tasks.skills.sums.numbers import as_said
 from gesso.tasks.skills.sums.skill import spell
+from tasks.drawing import drawn, of_kind
 
 
 @pytest.mark.parametrize(

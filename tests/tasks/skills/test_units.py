@@ -3,10 +3,9 @@
 import re
 from decimal import Decimal
 
-from tasks.drawing import drawn
-
 from gesso.tasks import TASKS, Example
 from gesso.tasks.skills.units.skill import Units
+from tasks.drawing import drawn
 
 
 def test_units_take_the_number_alone() -> None:
