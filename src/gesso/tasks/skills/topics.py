@@ -1,5 +1,6 @@
 """Asks which of the topics that the request names a text is about, or whether it is about one; of several, too."""
 
+import random
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -44,6 +45,22 @@ _LIKE = tuple(
         "sleep, health, home, cosmetics",
         "weddings, religion",
         "nature, energy, cars",
+        "sports, sea",
+        "sports, cars",
+        "weather, agriculture, gardening",
+        "health, family",
+        "family, home",
+        "military, sea, delivery",
+        "work, construction",
+        "work, politics",
+        "money, politics, news",
+        "law, money, real estate",
+        "money, agriculture",
+        "books, news",
+        "films, news",
+        "history, art",
+        "history, travel",
+        "travel, languages",
     )
 )
 """Topics that come near each other: nobody is asked to choose between two of a set."""
@@ -60,10 +77,11 @@ _CHOICES = (Layout(", "), Layout(" / "), Layout("/"), Layout("/"), Layout(" | ")
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """Holds what a topic is called, and words that tell it."""
+    """Holds what a topic is called, words that tell it, and those that fit it as well, but tell another."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
+    fitting: frozenset[str]
 
 
 @cache
@@ -71,8 +89,10 @@ def _topics() -> tuple[_Topic, ...]:
     text = resources.files("gesso.tasks.skills").joinpath("phrasings", "topic_words.txt").read_text("utf-8")
     found = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        names, words = section.split("\n", 1)
-        found.append(_Topic(tuple(names.split("/")), tuple(words.split())))
+        names, listed = section.split("\n", 1)
+        words, _, fitting = listed.partition("also:")
+        told = tuple(words.split())
+        found.append(_Topic(tuple(names.split("/")), told, frozenset((*told, *fitting.split()))))
     return tuple(found)
 
 
@@ -103,7 +123,7 @@ class Topics(Skill):
             return self._several(slots, topics, names)
         if kind == "which":
             return self._which(slots, topics[:2], names)
-        text = _text(slots, about, topics)
+        text = _text(slots, about, topics, distracted=kind != "yes")
         if kind == "yes":
             asked = rng.choice(topics[:2])
             answer = "yes" if asked == about else "no"
@@ -122,7 +142,9 @@ class Topics(Skill):
                 prompt = slots.choice(_INSIDE, labels=labels, text=text)
                 return Example(self.name, prompt, answer, kind=slots.kind("inside"))
             ask, kind = slots.choice(_ASK, labels=labels), str(len(topics))
-        prompt = place(slots, ask, text) if rng.random() < _PLACED_SHARE else _beside(slots, ask, text)
+        prompt = (
+            place(slots, ask, text) if rng.random() < _PLACED_SHARE and "\n" not in ask else _beside(slots, ask, text)
+        )
         return Example(self.name, prompt, answer, kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
@@ -153,17 +175,17 @@ class Topics(Skill):
         return Example(self.name, with_list(slots, ask, marks.write(texts)), answer, kind=slots.kind("which"))
 
 
-def _text(slots: Slots, about: _Topic, topics: list[_Topic]) -> str:
+def _text(slots: Slots, about: _Topic, topics: list[_Topic], *, distracted: bool = True) -> str:
     """A text about one of the topics; a word of another stands in it where the sentence says that it is not meant."""
     rng = slots.rng
     values = {"name": slots.first_name(), "city": slots.city(), "noun": slots.word(), "number": slots.number(3)}
     kind = rng.choices(tuple(_TEXT_SHARES), tuple(_TEXT_SHARES.values()))[0]
     others = [topic for topic in topics if topic != about]
-    if kind == "plain" or (kind == "distracted" and not others):
+    if kind == "plain" or (kind == "distracted" and not (others and distracted)):
         text = slots.choice(_PLAIN[about.names[0]], **values)
     else:
-        a, b, d = rng.sample(about.words, 3)
-        c = rng.choice(rng.choice(others).words) if kind == "distracted" else ""
+        a, b, d = _telling(rng, about, 3, others)
+        (c,) = _telling(rng, rng.choice(others), 1, [about]) if kind == "distracted" else ("",)
         patterns = {"sentence": _SENTENCES, "keywords": _KEYWORDS, "distracted": _DISTRACTED}[kind]
         text = slots.choice(patterns, a=a, b=b, d=d, c=c, **values)
     if rng.random() < 0.12:
@@ -171,12 +193,20 @@ def _text(slots: Slots, about: _Topic, topics: list[_Topic]) -> str:
     return text
 
 
+def _telling(rng: random.Random, about: _Topic, count: int, others: list[_Topic]) -> list[str]:
+    """Words of a topic that fit none of the others."""
+    while True:
+        words = rng.sample(about.words, count)
+        if not any(word in other.fitting for other in others for word in words):
+            return words
+
+
 def _beside(slots: Slots, ask: str, text: str) -> str:
     """The request with the text behind or before it, now and then in quotes."""
     rng = slots.rng
     if rng.random() < 0.15:
         text = f'"{text}"' if '"' not in text else text
-    gap = rng.choice((" ", "\n", "\n\n"))
+    gap = rng.choice((" ", "\n", "\n\n")[("\n" in ask) :])
     if says_below(ask) or rng.random() < 0.6:
         ask = f"{ask[:-1]}:" if gap == " " and ask.endswith((".", "?")) and rng.random() < 0.15 else ask
         return f"{ask}{gap}{text}"

@@ -7,6 +7,8 @@ ONE_WORD = read_phrasings("casing", "one word")
 THAT_WORD = read_phrasings("casing", "that word")
 FIRST_LETTER = read_phrasings("casing", "first letter")
 _PLACES = {"first": 0, "last": -1, "second": 1}
+_NAMELESS = r"^(?!.*\bthe word\b)"
+"""Requests that would take a word without quotes for one of their own."""
 _QUOTES = ('"{}"', '"{}"', "'{}'", "{}")
 
 
@@ -23,12 +25,17 @@ def ask_part(slots: Slots) -> tuple[str, str, str]:
     which = rng.choice(("first", "first", "last", "last", "second"))
     place = _PLACES[which]
     if kind == "that word":
-        alone = [place for place, word in enumerate(words) if words.count(word) == 1 and word.islower()]
+        lowered = [word.lower() for word in words]
+        alone = [place for place, word in enumerate(words) if lowered.count(word) == 1 and word.islower()]
         place = rng.choice(alone) if alone else 0
     end = rng.choice(("", "", ".", "!")) if place != len(words) - 1 else ""
     text = " ".join(words) + end
     given = words[place]
     words[place] = given.upper()
-    asked = {"which": which} if kind == "one word" else {"word": rng.choice(_QUOTES).format(given)}
-    prompt = slots.request(ONE_WORD if kind == "one word" else THAT_WORD, text, loose=True, **asked)
+    if kind == "one word":
+        prompt = slots.request(ONE_WORD, text, loose=True, which=which)
+    else:
+        quote = rng.choice(_QUOTES)
+        without = _NAMELESS if quote == "{}" else ""
+        prompt = slots.request(THAT_WORD, text, loose=True, without=without, word=quote.format(given))
     return prompt, " ".join(words) + end, kind

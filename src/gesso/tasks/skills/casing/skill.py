@@ -19,6 +19,11 @@ _SENTENCE = read_phrasings("casing", "sentence")
 _SWAP = read_phrasings("casing", "swap")
 _SIMPLE = re.compile(r"[\w ,.!?;:]+")
 """Texts of which nobody doubts where words begin."""
+_DOUBTFUL = re.compile(r"[._]\w|\d[^\W\d_]|[^\W\d_]\d|[A-Z][A-Z]|[a-z][A-Z]")
+"""What ways to capitalize a word differ in: `47b5`, `AGAIN`."""
+_SHOUTING = "capitals|upper|caps|yell|scream|shout|loud"
+"""What nobody says of words of which only the first letters are capitals."""
+_LISTED = re.compile(r"[\n;|/\[]| - ")
 _KINDS = ("upper", "lower", "title", "sentence", "swap", "style", "part")
 _WEIGHTS = (0.21, 0.14, 0.09, 0.04, 0.05, 0.42, 0.05)
 
@@ -50,24 +55,32 @@ def _ask(slots: Slots, kind: str) -> tuple[str, str, str]:
         given = draw_swapped(slots)
         return slots.request(_SWAP, given, loose=" " in given and rng.random() < 0.5), given, given.swapcase()
     if kind == "sentence":
-        given = " ".join(slots.sentence(slots.words(rng.randint(2, 6))))
+        given = " ".join(word for word in slots.sentence(slots.words(rng.randint(2, 6))) if word != "i")
         given = rng.choice((given.upper(), given.lower(), given.title()))
         return slots.request(_SENTENCE, given, loose=True), given, given.capitalize()
     given = draw_text(slots)
     if kind == "lower":
         capitals = rng.random() < 0.7
         given = given.upper() if capitals else _capitalized(given)
-        prompt = slots.request(_LOWER, given, loose=True, without="" if capitals else "capitals|upper")
+        without = _unfit(given) if capitals else f"{_SHOUTING}|{_unfit(given)}".rstrip("|")
+        prompt = slots.request(_LOWER, given, loose=True, without=without)
         return prompt, given, given.lower()
     if kind == "title":
-        if not _SIMPLE.fullmatch(given) or re.search(r"[._]\w", given):
+        if not _SIMPLE.fullmatch(given) or _DOUBTFUL.search(given):
             given = " ".join(slots.words(rng.randint(2, 5)))
-        return slots.request(_TITLE, given, loose=True), given, _capitalized(given)
+        return slots.request(_TITLE, given, loose=True, without=_unfit(given)), given, _capitalized(given)
     if rng.random() < 0.2:
         given = _capitalized(given)
-    return slots.request(_UPPER, given, loose=True), given, given.upper()
+    return slots.request(_UPPER, given, loose=True, without=_unfit(given)), given, given.upper()
 
 
 def _capitalized(text: str) -> str:
     """The text with a capital at the beginning of each word."""
-    return re.sub(r"[^\s]+", lambda word: word[0].capitalize(), text)
+    return re.sub(r"(?<!\S)[^\w\s]*\w", lambda start: start[0].upper(), text)
+
+
+def _unfit(text: str) -> str:
+    """A regular expression of what no request may call the text: one word is no "words", a list no "sentence"."""
+    if " " not in text and "\n" not in text:
+        return r"\b(sentence|headline|line|words)\b"
+    return r"\b(sentence|headline|line)\b" if _LISTED.search(text) else ""

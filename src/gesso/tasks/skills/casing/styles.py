@@ -33,6 +33,8 @@ _PARTS = words_of("""
     value vector version view visible web week width window with word worker write year zip zone ms uuid pdf html css
     xml sql csv utf8 md5 sha256 v2 x1 y2 h1
 """)
+_LOOSE_SHARE = 0.7
+"""Words with spaces between them that stand in quotes within a request."""
 _Write = Callable[[Sequence[str]], str]
 
 
@@ -87,15 +89,18 @@ def _one(slots: Slots) -> tuple[str, str]:
         given = apart if rng.random() < 0.7 else apart.title() if not any(map(_mixed, words)) else apart.capitalize()
     else:
         given = _STYLES[old][2](words)
-    return slots.request(STYLE, given, style=_called(slots, new)), _STYLES[new][2](words)
+    loose = " " in given and rng.random() < _LOOSE_SHARE
+    return slots.request(STYLE, given, loose=loose, style=_called(slots, new)), _STYLES[new][2](words)
 
 
 def _several(slots: Slots) -> tuple[str, str]:
     """Two to five identifiers in one layout."""
     rng = slots.rng
     old, new = _two_styles(slots)
-    names = [_words(slots, rng.choices((1, 2, 3), (0.1, 0.6, 0.3))[0]) for _ in range(rng.randint(2, 5))]
     layout = rng.choice(_LAYOUTS)
+    # A single word among names with spaces between them could be a part of the name before it.
+    shares = (0.1, 0.6, 0.3) if layout.separator != " " else (0, 0.7, 0.3)
+    names = [_words(slots, rng.choices((1, 2, 3), shares)[0]) for _ in range(rng.randint(2, 5))]
     given, answer = (layout.answer([_STYLES[style][2](words) for words in names]) for style in (old, new))
     return slots.request(STYLES, given, style=_called(slots, new)), answer
 

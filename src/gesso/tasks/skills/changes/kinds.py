@@ -24,7 +24,8 @@ _CALLS = {"min": "max", "max": "min", "upper": "lower", "lower": "upper", "sum":
           "endswith": "startswith"}  # fmt: skip
 _CALL = re.compile(rf"\b({'|'.join(_CALLS)})\(")
 _NO_NUMBER = re.compile(
-    r'["\[\]<>=]|return -|\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip)\b'
+    r'["\[\]<>=]|return -|return \([^()]*,|'
+    r"\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip)\b"
 )
 _LOGIC = re.compile(r" (and|or) ")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
@@ -75,7 +76,7 @@ def operator_request(slots: Slots, ask: Phrasings, old: str, new: str) -> str:
 
 def _other_number(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
     source, rng = function.source, slots.rng
-    old = rng.choice(lone_numbers(source) + _lone_decimals(source))
+    old = rng.choice(_changeable(source))
     new = old
     whole = "[" in source
     while new == old:
@@ -232,6 +233,11 @@ def _lone_decimals(source: str) -> list[str]:
     return [number for number in found if found.count(number) == 1]
 
 
+def _changeable(source: str) -> list[str]:
+    """Numbers that stand in the source once, without a sign before them: the new one would have to tell of it."""
+    return [number for number in lone_numbers(source) + _lone_decimals(source) if f"-{number}" not in source]
+
+
 def _single(function: Function) -> bool:
     """Whether the body is one returned expression."""
     return function.body.startswith("return ") and "\n" not in function.body
@@ -251,7 +257,7 @@ def _change(
 KINDS: dict[str, Change] = {
     "rename": _change("rename", lambda f: True, _renamed, 1.3),
     "argument": _change("argument", lambda f: bool(f.parameters), _other_argument, 1.3),
-    "number": _change("number", lambda f: bool(lone_numbers(f.source) + _lone_decimals(f.source)), _other_number, 2.5),
+    "number": _change("number", lambda f: bool(_changeable(f.source)), _other_number, 2.5),
     "condition": _change("invert", lambda f: bool(COMPARISON.search(f.source)), _inverted, 1.3),
     "operator": _change(
         "operator", lambda f: len(_SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.6
@@ -267,7 +273,7 @@ KINDS: dict[str, Change] = {
     "print": _change("print", _single, _printed, 0.35),
     "swap": _change("swap", lambda f: len(f.parameters) == 2, _swapped, 0.7),
     "negate": _change("negate", sums, _negated, 0.8),
-    "plus": _change("plus", sums, _increased, 0.5),
+    "plus": _change("plus", lambda f: sums(f) and bool(f.parameters), _increased, 0.5),
     "hints": _change("hints", lambda f: bool(f.parameters), _hinted, 0.3),
     "logic": _change("logic", lambda f: len(_LOGIC.findall(f.body)) == 1, _other_logic, 2.0),
 }

@@ -116,7 +116,10 @@ def rounded(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     function, places = draw_expressed(slots, sums), slots.rng.choice((1, 2, 2, 3, 4))
     code = function.body.removeprefix("return ")
     answer = function.source.replace(f"return {code}", f"return round({code}, {places})")
-    return slots.choice(ask, n=places), function.source, answer
+    text = slots.choice(ask, n=places)
+    # Of one place the request says "place", not "places".
+    text = re.sub(r"\b(1 (?:decimal )?(?:digit|place|decimal))s\b", r"\1", text)
+    return text.replace("1 decimal place are", "1 decimal place is"), function.source, answer
 
 
 def wrapped(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from gesso.tasks.skills.conversion.values import (
     padded_markdown,
     plain,
 )
-from gesso.tasks.skills.layouts import draw_layout
+from gesso.tasks.skills.layouts import COMMAS, SPACES, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
@@ -44,10 +44,14 @@ _KINDS = {"table": 0.52, "list": 0.11, "values": 0.18, "nested": 0.11, "delimite
 _FENCED_SHARE, _OTHERWISE_SHARE = 0.1, 0.25
 _AROUND_SHARE, _INTO_SHARE = 0.22, 0.22
 _OF_TABLES = r"\b(rows?|lines?|records?|entries|objects|columns?|header|table)\b"
+_OF_ROWS = r"header|column|\b(rows?|records?|entries|objects)\b"
+"""What a single object has none of."""
 _OF_LISTS = re.compile(
     r"(a|an) JSON (array|list)|(array|list) of( JSON)? objects|object (per|for each) (row|line|record)"
 )
 """Requests for JSON that want a list even of one row."""
+_FEWEST_SPACED = 3
+"""Two words with a space between them could be one item."""
 _DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
@@ -111,9 +115,9 @@ class Conversion(Skill):
         given = _FORMATS[old][0](rows)
         if slots.rng.random() < (2 * _OTHERWISE_SHARE if old == "markdown" else _OTHERWISE_SHARE):
             given = _otherwise(slots, old, given)
-        prompt = _worded(
-            slots, old, new, _fenced(slots, old, given), without="header|column" if old in ("json", "yaml") else ""
-        )
+        keyed = old in ("json", "yaml")
+        without = (_OF_ROWS if len(rows) == 1 else "header|column") if keyed else ""
+        prompt = _worded(slots, old, new, _fenced(slots, old, given), without=without)
         answer = _FORMATS[new][0](rows)
         if new == "json" and len(rows) == 1 and _OF_LISTS.search(prompt):
             answer = f"[{answer}]"
@@ -130,7 +134,10 @@ class Conversion(Skill):
         else:
             given = [draw_text(slots.word) for _ in range(count)]
             answer = write(given)
-        prompt = slots.request(_LIST, draw_layout(rng).write(given), new=new)
+        layout = draw_layout(rng)
+        if layout.write(given) == answer or (layout == SPACES and count < _FEWEST_SPACED):
+            layout = COMMAS
+        prompt = slots.request(_LIST, layout.write(given), loose=layout == SPACES, new=new)
         return Example(self.name, prompt, answer, kind=slots.kind("list"))
 
     def _delimited(self, slots: Slots) -> Example:
@@ -156,6 +163,8 @@ class Conversion(Skill):
 def _worded(slots: Slots, old: str, new: str, given: str, without: str) -> str:
     """Draws the request: with the data around, behind or before it, some in words of the new form alone."""
     old_name, new_name = (slots.rng.choice(_FORMATS[form][1]) for form in (old, new))
+    if old == "csv" and "," not in given:
+        old_name = "CSV"
     kind = slots.rng.random()
     if kind < _AROUND_SHARE:
         return slots.choice(_AROUND, data=given, old=old_name, new=new_name)

@@ -35,9 +35,11 @@ class DateForm:
         return self.pattern == _ISO
 
     def name(self, rng: random.Random, names: tuple[str, ...] = ()) -> str:
-        """Draws one of its names, or of those given, with the date of an example where it has a place for it."""
+        """Draws one of its names, or of those given, with the date of an example where it has a place for it; none
+        that asks for a month's name, which a date may have already, unless they are given."""
         example = datetime.date(rng.randint(1900, 2059), rng.randint(1, 12), rng.randint(1, 28))
-        return rng.choice(names or self.names).format(example=self.write(example))
+        found = names or [name for name in self.names if "name" not in name]
+        return rng.choice(found).format(example=self.write(example))
 
 
 _ISO = "{y:04d}-{m:02d}-{d:02d}"
@@ -76,7 +78,7 @@ _FORMS = (
     ),
     DateForm(
         "{d} {month} {y}",
-        ("words like 5 March 2021", "the form 5 March 2021", "the form day month year", "day month year order",
+        ("words like 5 March 2021", "the form 5 March 2021", "the form day, month's name, year",
          "British style", "the British way with the month as a word", "a form with the month's name",
          "a form with the name of the month", "words like {example}", "the form {example}", "the style of {example}",
          "long form, as in {example}", "UK style ({example})"),

@@ -75,7 +75,7 @@ class Dates(Skill):
             self._earlier: 0.035, age_on_date: 0.01,
         }  # fmt: skip
         prompt, answer, kind = slots.rng.choices(tuple(kinds), tuple(kinds.values()))[0](slots)
-        if kind not in _CASED and slots.rng.random() < _SMALL_SHARE:
+        if kind not in _CASED and "%" not in prompt and slots.rng.random() < _SMALL_SHARE:
             prompt = prompt.lower()
         return Example(self.name, prompt, answer, kind=slots.kind(kind))
 

@@ -21,6 +21,8 @@ TEXTS = {
     "several": _SEVERAL, "several iso": _SEVERAL_ISO, "inside": _INSIDE, "inside iso": _INSIDE_ISO, "found": _FOUND,
     "sentences": _SENTENCES, "spans": _SPANS,
 }  # fmt: skip
+_WITHIN = r"\w \{data\}[ ,]"
+"""Places within a request, where nobody sees the end of a sentence without quotes."""
 _LAYOUTS = (
     (Layout("\n"), 0.34), (Layout("; "), 0.24), (Layout(", "), 0.2), (Layout("\n", item="- {}"), 0.07),
     (Layout(" | "), 0.05), (Layout("\n", item="* {}"), 0.03), (Layout(" / "), 0.02), (Layout("\n\n"), 0.01),
@@ -69,7 +71,8 @@ def dates_inside(slots: Slots) -> tuple[str, str, str]:
     quote = '"{}"' if draw is _sentence and rng.random() < 0.4 else "{}"
     dates = "dates" if draw is _span else "date"
     asks = _INSIDE_ISO if new.is_iso and rng.random() < 0.4 else _INSIDE
-    prompt = slots.request(asks, quote.format(write(old, one, other)), form=new.name(rng), date=dates)
+    without = _WITHIN if draw in (_sentence, _span) and quote == "{}" else ""
+    prompt = slots.request(asks, quote.format(write(old, one, other)), without=without, form=new.name(rng), date=dates)
     return prompt, quote.format(write(new, one, other)), "inside"
 
 

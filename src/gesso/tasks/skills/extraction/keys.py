@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 from gesso.tasks.skills.extraction.telling import pick
 from gesso.tasks.skills.patterns import Phrasings
@@ -16,6 +17,9 @@ _NO_NOUNS = frozenset(
 )
 """Keys that have no article before them."""
 _SEPARATORS = (", ", ", ", ", ", ", ", ",", " / ", "/", " | ", " + ", " & ", "; ", " ")
+OF_SEVERAL = re.compile(r"\b(are|these|those|them|their|each)\b")
+"""Words of requests that speak of several keys."""
+_AND = (" and ", " and ", " & ", ", and ")
 _LINES = ("- {}", "- {}", "* {}", "{}", "{}", '- "{}"', "{}:")
 _EMPTY = ("null", "null", "...", "?", "_")
 
@@ -24,12 +28,16 @@ def asked(slots: Slots, phrasings: Phrasings, keys: list[str], **values: str) ->
     """Draws a request and writes the keys into it."""
     rng = slots.rng
     pattern = pick(slots, phrasings)
-    while len(keys) == 1 and "keys" in pattern and "{the}" not in pattern and rng.random() < 0.6:
+    while len(keys) == 1 and "keys" in pattern and "{the}" not in pattern:
+        several = OF_SEVERAL.search(pattern.replace("these keys", ""))
+        if "json" in pattern.lower() and not several and rng.random() < 0.4:
+            break
         pattern = pick(slots, phrasings)
     if len(keys) == 1:
         pattern = (
             pattern.replace("the keys {", "the key {").replace("keys {", "key {").replace("these keys", "this key")
         )
+        pattern = pattern.replace("hat are {the}", "hat is {the}")
     texts = {
         "keys": _joined(rng, keys),
         "list": _listed(rng, keys),
@@ -47,7 +55,7 @@ def _joined(rng: random.Random, keys: list[str]) -> str:
     written = [quote.format(key) for key in keys]
     if len(keys) == 1 or rng.random() < 0.3:
         return ", ".join(written)
-    return f"{', '.join(written[:-1])}{rng.choice((' and ', ' and ', ', and ', ' & '))}{written[-1]}"
+    return f"{', '.join(written[:-1])}{rng.choice(_AND if len(keys) > 2 else _AND[:-1])}{written[-1]}"
 
 
 def _listed(rng: random.Random, keys: list[str]) -> str:

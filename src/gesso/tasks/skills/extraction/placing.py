@@ -10,6 +10,8 @@ from gesso.tasks.skills.slots import Slots
 FRAMES = read_phrasings("extraction_frames", "frames")
 AROUND = read_phrasings("extraction_frames", "around")
 _ASK, _SMALL_ASK, _TEXT = "{Ask}", "{ask}", "{text}"
+_ARROWS = ("~->", "~=>", "~<-")
+"""Beginnings of requests that stand behind the text."""
 _FRAMED_SHARE = 0.6
 _POLITE_SHARE = 0.4
 _SMALL_SHARE = 0.2
@@ -22,7 +24,7 @@ _SENTENCE_BEHIND = re.compile(r" [^\"'(\[>-]")
 def beside(slots: Slots, ask: str, text: str) -> str:
     """Puts the request after the text, as most do, or before it."""
     rng = slots.rng
-    if says_below(ask) or rng.random() < 0.35:
+    if says_below(ask) or (rng.random() < 0.35 and not ask.startswith(_ARROWS)):
         return slots.frame(ask, text)
     ask = slots.frame(ask).replace("??", "?")
     gap = rng.choice((" ", " ", "\n", "\n\n")) if text[-1] in ".?!" else "\n"
@@ -53,7 +55,11 @@ def framed(slots: Slots, ask: str, text: str) -> str:
     rng = slots.rng
     alone = ask.startswith("~")
     frame = _fitting(slots, text, alone)
-    while ("\n" in ask and not _ends_a_line(frame)) or (says_below(ask) and not frame.startswith(_ASK)):
+    while (
+        ("\n" in ask and not _ends_a_line(frame))
+        or (says_below(ask) and not frame.startswith(_ASK))
+        or (ask.startswith(_ARROWS) and (not frame.startswith(_TEXT) or " - " in frame))
+    ):
         frame = _fitting(slots, text, alone)
     if not alone and "\n" not in ask and _SMALL_ASK not in frame and rng.random() < _POLITE_SHARE:
         ask = slots.frame(ask).replace("??", "?")
@@ -89,8 +95,8 @@ def _fitting(slots: Slots, text: str, alone: bool) -> str:
 
 
 def _ends_a_line(frame: str) -> bool:
-    """Says whether nothing stands on the line behind the request."""
-    return f"{frame}\n".find(f"{_ASK}\n") >= 0
+    """Says whether nothing stands on the line behind the request, which is no point of a list."""
+    return f"{frame}\n".find(f"{_ASK}\n") >= 0 and not frame.startswith("1.")
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from gesso.tasks.skills.extraction.placing import among_others, framed, placed
-from gesso.tasks.skills.extraction.telling import dumps, pick, tell
+from gesso.tasks.skills.extraction.telling import dumps, pick, tell, with_article
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -53,7 +53,8 @@ def draw_question(slots: Slots) -> tuple[str, str]:
         if rng.random() < _LEAD_SHARE:
             ask = ask.rstrip("?.")
     if rng.random() < _NOTE_SHARE and ask[-1] in "?.":
-        ask = f"{ask} {pick(slots, _NOTES)}"
+        note = pick(slots, _NOTES)
+        ask = ask if note.startswith("One word") and " " in str(values[key]) else f"{ask} {note}"
     if rng.random() < _AROUND_SHARE:
         text = among_others(slots, text)
     return framed(slots, f"~{ask}", text), str(values[key])
@@ -80,7 +81,7 @@ def _question(slots: Slots, phrasings: Phrasings, key: str, values: Mapping[str,
     if not fitting:
         return None
     question, named = slots.rng.choice(fitting)
-    return question.format_map({field: values[name] for field, name in named.items()})
+    return with_article(question.format_map({field: values[name] for field, name in named.items()}))
 
 
 @cache

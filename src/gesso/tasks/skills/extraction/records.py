@@ -5,7 +5,7 @@ from decimal import Decimal
 from gesso.tasks.skills.extraction.keys import asked
 from gesso.tasks.skills.extraction.placing import among_others, placed
 from gesso.tasks.skills.extraction.rows import draw_rows, draw_values
-from gesso.tasks.skills.extraction.telling import by_letters, dumps, named, pick, tell
+from gesso.tasks.skills.extraction.telling import by_letters, dumps, is_measured, named, pick, tell
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -50,7 +50,8 @@ def draw_record(slots: Slots) -> tuple[str, str]:
         found = found[:1]
     answer = dict(found)
     keys = list(answer)
-    if form == "values" and len(keys) > 1 and not any(isinstance(value, list) for value in answer.values()):
+    unclear = any(isinstance(value, list) or is_measured(text, key, value) for key, value in found)
+    if form == "values" and len(keys) > 1 and not unclear:
         return draw_values(slots, text, answer)
     if len(keys) == 1 and isinstance(answer[keys[0]], list):
         shape = f'{{"{keys[0]}": {rng.choice(("[...]", "[]"))}}}'

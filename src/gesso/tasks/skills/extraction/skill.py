@@ -7,11 +7,12 @@ from functools import partial
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.extraction.keys import OF_SEVERAL
 from gesso.tasks.skills.extraction.keys import asked as asked_for
 from gesso.tasks.skills.extraction.placing import beside, framed, placed
 from gesso.tasks.skills.extraction.questions import draw_question
 from gesso.tasks.skills.extraction.records import ASK, draw_record
-from gesso.tasks.skills.extraction.telling import dumps
+from gesso.tasks.skills.extraction.telling import dumps, is_measured
 from gesso.tasks.skills.extraction.tokens import draw_tokens
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
@@ -103,6 +104,7 @@ _KEYS = {
 }  # fmt: skip
 """What else people call a fact."""
 _FIELD = re.compile(r"\{(\w+)\}")
+_A_FIELD = re.compile(r"\b([Aa]) \{(\w+)\}")
 
 
 class Extraction(Skill):
@@ -123,8 +125,8 @@ class Extraction(Skill):
         sentence, facts = _sentence(slots, _DOMAINS[kind])
         keys = [key for key in facts if kind != "listed" or key.startswith("v")]
         alone = [key for key in keys if key not in _MONEY]
-        if kind != "listed" and alone and rng.random() < _PLAIN_SHARE:
-            key = rng.choice(alone)
+        key = rng.choice(alone) if kind != "listed" and alone and rng.random() < _PLAIN_SHARE else ""
+        if key and not is_measured(sentence, key, facts[key]):
             prompt = placed(slots, slots.choice(_PLAIN, key=key), sentence)
             return Example(self.name, prompt, str(facts[key]), kind=slots.kind("plain"))
         asked = rng.sample(keys, rng.randint(min(2, len(keys)), len(keys)) if rng.random() < 0.8 else 1)
@@ -134,10 +136,8 @@ class Extraction(Skill):
             answer = {key: facts[key] for key in asked}
         if kind != "listed":
             answer = _renamed(slots, answer)
-        if rng.random() < _WIDE_SHARE:
-            ask = asked_for(slots, ASK, list(answer))
-        else:
-            ask = slots.choice(_ASK, keys=_join(slots, list(answer)))
+        wide = rng.random() < _WIDE_SHARE
+        ask = asked_for(slots, ASK, list(answer)) if wide else _sentence_ask(slots, list(answer))
         prompt = (framed if rng.random() < _FRAMED_SHARE or "\n" in ask else beside)(slots, ask, sentence)
         return Example(self.name, prompt, dumps(answer), kind=slots.kind(kind))
 
@@ -246,14 +246,33 @@ def _listed(slots: Slots) -> dict[str, Value]:
 def _sentence(slots: Slots, phrasings: Phrasings) -> tuple[str, dict[str, Value]]:
     """A sentence, and the facts that it tells."""
     pattern = slots.rng.choice(phrasings.unseen if slots.reworded else phrasings.seen)
-    text = "\n".join(expand(line, slots.rng) for line in pattern.split("\n"))
+    text = expand(pattern, slots.rng)
     names = dict.fromkeys(_FIELD.findall(text))
     if phrasings is _LISTED:
         listed = _listed(slots)
+        for name in names:
+            if name[0] == "v" and (f'"{{{name}}}"' in text or f"'{{{name}}}'" in text):
+                # A number in quotes may be meant as a text.
+                listed[name] = slots.word()
         facts = {name: listed[name] for name in names}
-        return text.format_map(listed), facts
+        return _A_FIELD.sub(partial(_with_article, facts), text).format_map(facts), facts
     facts = {name: _DRAWN[name](slots) for name in names}
-    return text.format_map(facts), facts
+    return _A_FIELD.sub(partial(_with_article, facts), text).format_map(facts), facts
+
+
+def _with_article(facts: Mapping[str, Value], found: re.Match[str]) -> str:
+    """The fact that the article stands before, with the one that its first letter needs."""
+    return f"{found[1]}{'n' if str(facts[found[2]])[:1] in tuple('aeio') else ''} {{{found[2]}}}"
+
+
+def _sentence_ask(slots: Slots, keys: list[str]) -> str:
+    """Draws a request of one sentence; of one fact most often none that speaks of several."""
+    ask = slots.choice(_ASK, keys=_join(slots, keys))
+    for _ in range(4):
+        if len(keys) > 1 or not OF_SEVERAL.search(ask):
+            break
+        ask = slots.choice(_ASK, keys=_join(slots, keys))
+    return ask
 
 
 def _join(slots: Slots, keys: list[str]) -> str:

@@ -20,6 +20,10 @@ _OWN_NAME = 0.6
 """Share of the values that are asked for by their first name."""
 _SMALL_SHARE = 0.05
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio])")
+_MEASURE = re.compile(
+    r"[ -]?(%|°|percent|degrees|k?m|[cm]m|(?:kilo|centi|milli)?(?:met|lit)(?:re|er)s?|[km]?g|grams?|kilos?|ml|l|MB|GB"
+    r"|hours?|minutes?|days?|seconds?|miles?|feet|points?|acres?|euros?|dollars?|pounds?)(?!\w)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,22 @@ def tell(slots: Slots, pattern: str) -> tuple[str, list[Fact]]:
             facts[names[0]] = Fact(names, _lower(value) if small else value)
         return written(slots.rng, facts[names[0]].value)
 
-    text = _ARTICLE.sub(r"\1n ", _FIELD.sub(fill, pattern))
+    text = with_article(_FIELD.sub(fill, pattern))
     return (text.lower() if small else text), list(facts.values())
+
+
+def with_article(text: str) -> str:
+    """Returns the text with "an" before vowels."""
+    return _ARTICLE.sub(r"\1n ", text)
+
+
+def is_measured(text: str, key: str, value: Value) -> bool:
+    """Says whether a unit stands behind the number in the text, which people may want with it, or not."""
+    if not isinstance(value, int | Decimal):
+        return False
+    place = re.search(rf"(?<![\w.]){re.escape(str(value))}(?![\d.]*\d)", text)
+    unit = _MEASURE.match(text, place.end()) if place else None
+    return unit is not None and unit[1] != key
 
 
 def named(rng: random.Random, facts: list[Fact]) -> dict[str, Value]:

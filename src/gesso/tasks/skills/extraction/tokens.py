@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from gesso.tasks.skills.extraction.placing import among_others, placed
-from gesso.tasks.skills.extraction.telling import Fact, pick, tell
+from gesso.tasks.skills.extraction.telling import Fact, pick, tell, with_article
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -111,7 +111,7 @@ def _ask_one(slots: Slots, sort: str) -> str:
     questions = _questions(slots, sort)
     if questions and slots.rng.random() < _ASKED_SHARE:
         return f"~{expand(slots.rng.choice(questions), slots.rng)}"
-    return pick(slots, _ONE).format(noun=_noun(slots, sort)[0])
+    return with_article(pick(slots, _ONE).format(noun=_noun(slots, sort)[0]))
 
 
 def _ask_several(slots: Slots, sort: str, values: Sequence[Value]) -> tuple[str, str]:
@@ -132,6 +132,8 @@ def _ask_several(slots: Slots, sort: str, values: Sequence[Value]) -> tuple[str,
         pattern = pick(slots, _SEVERAL)
         while how and "{how}" not in pattern:
             pattern = pick(slots, _SEVERAL)
+        if "{noun}" in pattern:
+            noun = noun.removeprefix("name of the ")
         ask = pattern.format(noun=noun, nouns=nouns, how=how, n=count)
     return ask, _answer(layout, values)
 

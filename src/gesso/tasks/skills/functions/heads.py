@@ -1,12 +1,22 @@
 """Draws functions whose heads or bodies have more than names and an expression: defaults, hints, docstrings, lines."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 
-from gesso.tasks.skills.changes.bodies import TYPES, definition, draw_expressed, draw_free_name, draw_sentence
+from gesso.tasks.skills.changes.bodies import definition, draw_expressed, draw_free_name, draw_sentence
 from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function, draw_literal
 from gesso.tasks.skills.slots import Slots
 
+_TYPED = {
+    "": r"[<>=]|\b(?:if|in|is|len|sum|str|int|split|True|startswith|endswith)\b|(?:max|min)\(\w+\)",
+    "str": r"\.(?:upper|lower|strip)\(\)|\"",
+    "list": r"\bsorted\b|\[[^\[\]]*:",
+    "bool": r"\b(?:not|and|or)\b",
+    "float": r" / |\d\.\d",
+}
+"""What is in the body of a function of which arguments and result are of a type; of none, first."""
+_NUMERIC = r" [-+*/%]+ |return -|\b(?:abs|max|min)\("
 Drawn = tuple[dict[str, str], str]
 """What the fields of a request stand for, and the definition."""
 _LISTS = ("prices", "numbers", "values", "items", "scores", "nums", "xs", "data", "marks", "costs", "weights", "ages",
@@ -47,12 +57,25 @@ def draw_default(slots: Slots) -> Drawn:
 
 
 def draw_hinted(slots: Slots) -> Drawn:
-    """Draws a function whose arguments and result have type hints, all of the same type."""
-    function, kind = draw_any_function(slots), slots.rng.choice(TYPES)
+    """Draws a function whose arguments and result have type hints, all of the same type, which fits the result."""
+    while True:
+        function = draw_any_function(slots)
+        if kind := _type_of(function, slots):
+            break
     hinted = tuple(f"{name}: {kind}" for name in function.parameters)
     source = definition(function.name, hinted, function.body, returned=kind)
     head = source.removeprefix("def ").split("\n")[0].removesuffix(":")
     return _fields(function) | {"type": kind, "head": head}, source
+
+
+def _type_of(function: Function, slots: Slots) -> str:
+    """The type of arguments and result, or nothing where these differ, as of a comparison."""
+    if "string" in function.what or "followed" in function.what:
+        return "str"
+    for kind, code in _TYPED.items():
+        if re.search(code, function.body):
+            return kind
+    return slots.rng.choice(("int", "int", "float")) if re.search(_NUMERIC, function.body) else ""
 
 
 def draw_lines(slots: Slots) -> Drawn:

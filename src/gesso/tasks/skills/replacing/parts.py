@@ -4,12 +4,15 @@ from gesso.tasks.skills.entries import draw_entries
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.quotes import vary_quotes
+from gesso.tasks.skills.replacing.texts import unfit
 from gesso.tasks.skills.slots import Slots
 
 TWO = read_phrasings("replacing", "two")
 ONE = read_phrasings("replacing", "one")
 REMOVE_ONE = read_phrasings("replacing", "remove one")
 _QUOTES = ('"{}"', '"{}"', "{}", "{}", "'{}'")
+_SHORT = 4
+"""Words of fewer letters could be taken for words of the request."""
 _PLACES = ("first", "first", "last", "last", "second", "1st")
 
 
@@ -40,8 +43,10 @@ def ask_two(slots: Slots) -> tuple[str, str]:
     layout = SPACES if sentence else layout
     text, answer = layout.answer(given), layout.answer([turned.get(word, word) for word in given])
     quote = rng.choice(_QUOTES) if not sentence or rng.random() < 0.5 else '"{}"'
+    if sentence and min(map(len, pair)) < _SHORT:
+        quote = '"{}"'
     (a, b), (c, d) = ((quote.format(old), quote.format(turned[old])) for old in pair)
-    prompt = slots.request(TWO, text, loose=sentence, a=a, b=b, c=c, d=d)
+    prompt = slots.request(TWO, text, loose=sentence, without=unfit(a, running=sentence), a=a, b=b, c=c, d=d)
     return vary_quotes(slots, prompt, text), answer
 
 
@@ -65,7 +70,7 @@ def ask_one(slots: Slots) -> tuple[str, str]:
     kept = given[:place] + ([] if remove else [new]) + given[place + 1 :]
     quote = rng.choice(_QUOTES) if not sentence or rng.random() < 0.5 else '"{}"'
     text = layout.answer(given)
-    prompt = slots.request(
-        REMOVE_ONE if remove else ONE, text, loose=sentence, old=quote.format(old), new=quote.format(new), which=which
-    )
+    names = {"old": quote.format(old), "new": quote.format(new), "which": which}
+    ask = REMOVE_ONE if remove else ONE
+    prompt = slots.request(ask, text, loose=sentence, without=unfit(old, running=sentence), **names)
     return vary_quotes(slots, prompt, text), layout.answer(kept)

@@ -97,7 +97,7 @@ def _changed(slots: Slots, text: str, old: str) -> tuple[str, str, str]:
         answer = re.sub(" +", " ", text.replace(old, "")).strip() if old != " " else text.replace(old, "")
         if answer:
             return _ask_drop(slots, text, before), answer, "drop"
-    apart = f" {old} " in text
+    apart = f" {old}" in text or f"{old} " in text
     new = rng.choice([sign for sign in _SIGNS if sign != old and not (apart and sign == " ")])
     return _ask_change(slots, text, before, _called(slots, new)), text.replace(old, new).strip(), "signs"
 
@@ -125,7 +125,8 @@ def _letters(slots: Slots) -> tuple[str, str, str]:
         return _ask_drop(slots, text, before), answer, "drop"
     quoted = before.one.startswith('"')
     after = f'"{new}"' if quoted else new
-    return _ask_change(slots, text, before, _Called(after, after, after)), text.replace(old, new), "letters"
+    prompt = _ask_change(slots, text, before, _Called(after, after, after), without="separat")
+    return prompt, text.replace(old, new), "letters"
 
 
 def _spelled(slots: Slots) -> tuple[str, str, str]:
@@ -136,7 +137,7 @@ def _spelled(slots: Slots) -> tuple[str, str, str]:
     entries = draw_entries(slots, rng.randint(2, 4), spaced=False)
     if word in (entry.lower() for entry in entries) or any(sign in entry for entry in entries):
         return _spelled(slots)
-    quote = rng.choice(('"{}"', '"{}"', "{}"))
+    quote = rng.choice(('"{}"', '"{}"', "{}")) if word not in ("to", "or", "at") else '"{}"'
     name = "percent sign" if sign == "%" else _SIGNS[sign]
     called = rng.choice((_Called(sign, sign, sign), _Called(f'"{sign}"', f'"{sign}"', sign)))
     if rng.random() < 0.4:
@@ -175,7 +176,8 @@ def _class(slots: Slots) -> tuple[str, str, str]:
         called = _Called("digit", "digits", "digit")
     sign = rng.choice("#*_X-")
     after = _called(slots, sign) if sign != "X" else _Called("X", "X", "X")
-    return _ask_change(slots, text, called, after), re.sub(members, sign, text), "signs"
+    prompt = _ask_change(slots, text, called, after, without="" if name == "space" else "separat")
+    return prompt, re.sub(members, sign, text), "signs"
 
 
 def _mixed(slots: Slots) -> str:
@@ -193,14 +195,18 @@ def _mixed(slots: Slots) -> str:
 
 
 def _ask_drop(slots: Slots, text: str, called: _Called) -> str:
-    loose = len(text.split()) > _FEW
-    return _settled(slots, slots.request(DROP, text, loose=loose, old=called.every, one=called.one), text)
+    return _settled(slots, slots.request(DROP, text, loose=_is_loose(text), old=called.every, one=called.one), text)
 
 
-def _ask_change(slots: Slots, text: str, old: _Called, new: _Called) -> str:
-    loose = len(text.split()) > _FEW
-    prompt = slots.request(CHARACTERS, text, loose=loose, old=old.every, one=old.one, new=new.every, single=new.single)
+def _ask_change(slots: Slots, text: str, old: _Called, new: _Called, *, without: str = "") -> str:
+    names = {"old": old.every, "one": old.one, "new": new.every, "single": new.single}
+    prompt = slots.request(CHARACTERS, text, loose=_is_loose(text), without=without, **names)
     return _settled(slots, prompt, text)
+
+
+def _is_loose(text: str) -> bool:
+    """Says whether the text could be taken for words of the request: many words, or nothing but words."""
+    return len(text.split()) > _FEW or text.replace(" ", "").isalpha()
 
 
 def _settled(slots: Slots, prompt: str, text: str) -> str:

@@ -11,7 +11,7 @@ from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.quotes import vary_quotes
 from gesso.tasks.skills.replacing.parts import ONE, REMOVE_ONE, TWO, ask_one, ask_two
 from gesso.tasks.skills.replacing.signs import CHARACTERS, DROP, KEEP, ask_signs
-from gesso.tasks.skills.replacing.texts import draw_filler, draw_replacement
+from gesso.tasks.skills.replacing.texts import draw_filler, draw_replacement, unfit
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
@@ -69,8 +69,11 @@ class Replacing(Skill):
             given, old, new, answer = (_words if text == "words" else _sentence)(slots, remove=remove)
         running = text != "words"
         quote = _drawn_quote(slots, old, running=running)
+        if text == "filler" and quote == "{}":
+            quote = '"{}"'
         names = {"old": quote.format(old), "new": quote.format(new)}
-        prompt = slots.request(_REMOVE if remove else _REPLACE, given, loose=running, **names)
+        ask = _REMOVE if remove else _REPLACE
+        prompt = slots.request(ask, given, loose=running, without=unfit(old, running=running), **names)
         return Example(self.name, vary_quotes(slots, prompt, given), answer, kind=slots.kind(kind))
 
     def _texts(self, slots: Slots) -> Example:
@@ -81,22 +84,25 @@ class Replacing(Skill):
         quote = "{}" if bare else slots.rng.choice(_QUOTES[:2] + _QUOTES[-1:])
         names = {"old": quote.format(found.old), "new": quote.format(found.new), "noun": found.noun}
         phrasings = _NAMED if slots.rng.random() < 0.4 else _REPLACE
-        prompt = slots.request(phrasings, found.given, loose=True, **names)
+        prompt = slots.request(phrasings, found.given, loose=True, without=unfit(found.old, running=True), **names)
         return Example(self.name, vary_quotes(slots, prompt, found.given), found.answer, kind=slots.kind("texts"))
 
     def _swap(self, slots: Slots) -> Example:
         rng = slots.rng
         layout = draw_layout(rng) if rng.random() < 0.5 else SPACES
         given = slots.plain_sentence() if layout == SPACES else draw_entries(slots, rng.randint(2, 6), spaced=False)
-        alone = [word for word in given if given.count(word) == 1]
+        running = layout == SPACES
+        lowered = [word.lower() for word in given]
+        inside = given[1:] if running and given[0][0].isupper() else given
+        alone = [word for word in inside if lowered.count(word.lower()) == 1]
         if len(alone) < 2:
             given = alone = slots.words(4)
         one, other = rng.sample(alone, 2)
         turned = [{one: other, other: one}.get(word, word) for word in given]
-        quote = rng.choice(_QUOTES)
-        prompt = slots.request(
-            _SWAP, layout.answer(given), loose=layout == SPACES, old=quote.format(one), new=quote.format(other)
-        )
+        quote = _drawn_quote(slots, min(one, other, key=len), running=running)
+        names = {"old": quote.format(one), "new": quote.format(other)}
+        without = unfit(one + other, running=running)
+        prompt = slots.request(_SWAP, layout.answer(given), loose=running, without=without, **names)
         return Example(self.name, prompt, layout.answer(turned), kind=slots.kind("swap"))
 
 
@@ -159,7 +165,7 @@ def _prose(slots: Slots, *, remove: bool) -> tuple[str, str, str, str]:
             old = rng.choice(pairs) if pairs else old
         whole = re.compile(rf"(?<![\w'-]){re.escape(old)}(?![\w'-])")
         # A word that stands there in another case too, or within another, would be a matter of taste.
-        if len(whole.findall(text)) != len(re.findall(re.escape(old), text, re.IGNORECASE)) and not old[0].isupper():
+        if len(whole.findall(text)) != len(re.findall(re.escape(old), text, re.IGNORECASE)):
             continue
         if remove:
             answer = re.sub(rf"(?<=\w) {re.escape(old)}(?= \w)", "", text)

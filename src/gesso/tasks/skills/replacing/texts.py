@@ -38,6 +38,7 @@ _PEOPLE = tuple(
     """)
 )
 _PRONOUNS = words_of("he she we they I you")
+_OF_LISTS = "list|items?|entry|entries|guests|cupboard|menu|who('s| is| got| stays)"
 _FILLERS = (
     "um", "uh", "er", "like", "just", "really", "very", "basically", "actually", "literally", "honestly", "simply",
     "you know", "kind of", "sort of", "well", "hmm", "quite", "please", "totally",
@@ -85,6 +86,13 @@ def draw_filler(slots: Slots) -> tuple[str, str, str]:
         places = rng.sample(range(first, len(words)), min(rng.choice((1, 2, 2, 3)), len(words) - first))
         given = [f"{filler} {word}" if place in places else word for place, word in enumerate(words)]
         return " ".join(given) + end, filler, text + end
+
+
+def unfit(old: str, *, running: bool) -> str:
+    """Returns a regular expression of what no request may say: "sentence" before a list, "list" or "guests" before
+    running text, and "word" of what has digits."""
+    said = _OF_LISTS if running else "sentences?|passages?|messages?"
+    return rf"\b({said}{'|words?' if any(map(str.isdigit, old)) else ''})\b"
 
 
 def misspell(rng: random.Random, word: str) -> str:

@@ -1,5 +1,6 @@
 """Asks whether a plain text praises, blames or neither, in labels that the request may name; of several texts, too."""
 
+import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
@@ -42,6 +43,8 @@ _CODED = (
     ("happy", "unhappy"),
     ("a good review", "a bad one"),
 )
+_TOLD = re.compile(r"~(?:(?:I|I'm|My|We|Someone|A|Task|Job|Exercise|Not|idk|no clue|can't tell)\b|#)")
+"""Requests that are no questions, though nothing to do either."""
 _OR = Layout(", ", last=" or ")
 _CHOICES = (_OR, _OR, Layout(", "), Layout("/"), Layout("/"), Layout(" / "), Layout(" | "), Layout(" vs "))
 _SHARES = {"ask": 0.36, "labels": 0.23, "yes": 0.09, "several": 0.13, "which": 0.07, "codes": 0.08, "inside": 0.06}
@@ -97,7 +100,7 @@ class Sentiment(Skill):
         if mood == "neutral" and "neutral" not in ask and " or " in ask:
             ask = "~Is this positive, negative or neutral"
         if rng.random() < _PLACED_SHARE:
-            prompt = place(slots, f"{ask}{'?' if ask[0] == '~' and rng.random() < 0.8 else ''}", text)
+            prompt = place(slots, f"{ask}{'?' if _asks(ask) and rng.random() < 0.8 else ''}", text)
         elif rng.random() < 0.5:
             prompt = slots.frame(ask, text)
         else:
@@ -137,6 +140,11 @@ class Sentiment(Skill):
             ask = slots.choice(_WHICH, label=label)
         answer = marks.names[place_of_it] if marks.names else texts[place_of_it]
         return Example(self.name, with_list(slots, ask, marks.write(texts)), answer, kind=slots.kind("which"))
+
+
+def _asks(ask: str) -> bool:
+    """Whether a request may end with a question mark."""
+    return ask[0] == "~" and not _TOLD.match(ask)
 
 
 def _labels(slots: Slots, mood: str) -> tuple[list[str], str]:

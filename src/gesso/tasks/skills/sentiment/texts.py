@@ -74,7 +74,8 @@ def draw_text(slots: Slots, mood: str, *, short: bool = False) -> str:
     else:
         text = _sentence(slots, mood)
     if mood != "neutral" and not short and rng.random() < _LEAD_SHARE:
-        text = f"{_sentence(slots, 'neutral').rstrip('.')}. {text}"
+        lead = _sentence(slots, "neutral").rstrip(".")
+        text = f"{lead}{'' if lead[-1] in '?!' else '.'} {text}"
     if rng.random() < _SMALL_SHARE:
         text = text.lower() if rng.random() < 0.6 else text.rstrip(".")
     return text

@@ -63,6 +63,11 @@ _ROUND = 0.15
 """Numbers in training that end in zeros, as those that people ask about often do."""
 _BELOW_ZERO = re.compile(r"minus|subtract|\bsub\b|\bless\b|take away|deduct|degrees", re.IGNORECASE)
 """Wordings of a difference that may be negative."""
+_ONE_OF_MANY = re.compile(
+    r"\b(?:1|one) (?!plus|minus|times|less|is\b|has|was|class|equals|gives|makes|comes|gets|goes|takes|becomes|this|pls"
+    r"|results|adds)(?:[a-z]+s|are|were|people|children|sheep|men|women)\b"
+)
+"""One of a thing that the sentence has several of."""
 _SMALL = words_of(
     "zero one two three four five six seven eight nine "
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -125,6 +130,10 @@ class Sums(Skill):
             # The same sentence with the larger number first: nobody eats more plums than there were.
             rng.setstate(before)
             prompt, answer = slots.question(_MINUS, a=shown[1], b=shown[0], name=slots.first_name()), str(b - a)
+        if 1 in (a, b) and _ONE_OF_MANY.search(prompt):
+            return self._two(slots)
+        if spelled:
+            prompt = prompt.replace(f"{shown[0]} {shown[1]}", f"{shown[0]}, {shown[1]}")
         if spelled and rng.random() < 0.3:
             prompt = prompt[0].upper() + prompt[1:]
         return Example(self.name, prompt, answer, kind=slots.kind(f"{sign} in words"))
@@ -189,7 +198,7 @@ class Sums(Skill):
         a, b, c = (_number(slots, rng.randint(1, 2)) for _ in range(3))
         text = slots.choice(_STORY, a=a, b=b, c=c, name=slots.first_name())
         signs, text = text[:2], text[2:].lstrip()
-        if a < (b if signs == "-+" else c):
+        if a < (b if signs == "-+" else c) or (1 in (a, b, c) and _ONE_OF_MANY.search(text)):
             return self._story(slots)
         answer = a + b - c if signs == "+-" else a - b + c
         return Example(self.name, text, str(answer), kind=slots.kind("story"))
