@@ -230,7 +230,8 @@ class Slots:
         if ask.startswith("~"):
             ask, shell = ask[1:], "{Ask}"
         small = with_small_letter(ask)
-        if _FIRST_PERSON.search(ask):
+        bare_end = ask.rstrip(".?:").endswith(_DATA)  # words behind it would read as data
+        if _FIRST_PERSON.search(ask) or (bare_end and not shell.rstrip("?.").lower().endswith("{ask}")):
             shell = "{Ask}"
         if self.rng.random() < 0.15:
             ask = small
