@@ -85,7 +85,7 @@ _OTHERS = (
     Layout("\n", item="- [ ] {}"),
     Layout("\n", item="{};"),
 )
-_BETWEEN_NUMBERS = ("", ",", ";", "|", "/", "-", "->", "→", "and", "·")
+_BETWEEN_NUMBERS = ("", ",", ";", "|", "/", "->", "→", "and", "·")
 _WIDE_SHARE, _NUMBERED_SHARE = 0.3, 0.3
 
 
@@ -104,8 +104,11 @@ def draw_wide_layout(rng: random.Random, *, numbered: bool) -> Layout:
 
 
 def draw_number_layout(rng: random.Random, *, numbered: bool) -> Layout:
-    """Draws a layout in which no sign between numbers makes a sum, a comparison or another number of them."""
+    """Draws a layout in which no sign between numbers makes a sum, a comparison or another number of them, nor
+    do numbers of items."""
     while True:
         layout = draw_wide_layout(rng, numbered=numbered)
+        if isinstance(layout, NumberedLayout) and (layout.separator != "\n" or layout.mark == "{} - "):
+            continue
         if layout.separator not in ("/", ",\n") and layout.separator.strip() in _BETWEEN_NUMBERS:
             return layout

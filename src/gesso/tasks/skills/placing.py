@@ -58,6 +58,9 @@ _LINES_BEFORE = (
 )  # fmt: skip
 _LABELS = ("Input", "Data", "Here", "Given", "input", "data", "x")
 _LIST_LABELS = ("List", "Items", "list", "items", "Entries", "entries", "xs", "my list", "Values")
+_OF_FORM = re.compile(r"format|layout|form\b|style|spelling|items|else|unchanged", re.IGNORECASE)
+"""Asides that make no sense where a single word is asked about."""
+_OF_WORD = re.compile(r"\bwords?\b", re.IGNORECASE)
 _WORD_LABELS = ("Text", "text", "s", "String", "string")
 
 
@@ -121,15 +124,20 @@ def placed_request(
     }
     for name, group in (("intro", _LIST if count else _WORD), ("aside", _ASIDE), ("context", _CONTEXT)):
         if f"{{{name}}}" in frame:
-            values[name] = _remark(slots, group, count)
+            unfit = _OF_FORM if name == "aside" and not count else None
+            if name == "intro" and not data.isalpha():
+                unfit = _OF_WORD
+            values[name] = _remark(slots, group, count, unfit)
     return frame.format(**values)
 
 
-def _remark(slots: Slots, phrasings: Phrasings, count: int) -> str:
+def _remark(slots: Slots, phrasings: Phrasings, count: int, unfit: re.Pattern[str] | None) -> str:
     rng = slots.rng
     number = _COUNTS[count] if count < len(_COUNTS) and rng.random() < 0.7 else str(count)
-    text = slots.choice(
-        phrasings, word=slots.word(), name=slots.first_name(), city=slots.city(),
-        n=slots.number(2) + 2, count=number,
-    )  # fmt: skip
-    return with_small_letter(text) if rng.random() < 0.2 else text
+    while True:
+        text = slots.choice(
+            phrasings, word=slots.word(), name=slots.first_name(), city=slots.city(),
+            n=slots.number(2) + 2, count=number,
+        )  # fmt: skip
+        if unfit is None or not unfit.search(text):
+            return with_small_letter(text) if rng.random() < 0.2 else text

@@ -27,6 +27,8 @@ _MORE_WEIGHTS = {
 _WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.75, 0.6
 """Numbers are learned later than words."""
 _THINGS_SHARE = 0.25
+_OF_NUMBERS = r"\bnumbers?\b"
+"""Patterns that are not for words."""
 
 
 class Duplicates(Skill):
@@ -86,7 +88,8 @@ class Duplicates(Skill):
             if not found:
                 asked, found = "", list(times)
             answer = layout.answer(found) if len(found) > 1 else found[0]
-        without = OF_WORDS if not words or any(" " in item for item in distinct) else ""
+        no_words = not all(item.isalpha() for item in distinct)
+        without = "|".join([OF_WORDS] * no_words + [_OF_NUMBERS] * words)
         prompt = placed_request(
             slots, _KINDS[asked], layout.write(given), count=len(given), loose=layout == SPACES, without=without,
             joint=layout.separator,

@@ -25,6 +25,7 @@ _LETTERS_SHARE, _TRAINED_LETTERS_SHARE = 0.2, 0.35
 _WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.85, 0.75
 """So are numbers."""
 _THINGS_SHARE = 0.25
+_OF_SENTENCE = r"\bsentence\b|\bphrase\b"
 _OF_NUMBERS = r"\bnumbers\b|\bvalues\b|\bfigures\b"
 
 
@@ -48,7 +49,9 @@ class Reversing(Skill):
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
         if rng.random() < (_LETTERS_SHARE if slots.unseen else _TRAINED_LETTERS_SHARE):
             word = _single(slots)
-            return Example(self.name, placed_request(slots, _LETTERS, word), word[::-1], kind=slots.kind("letters"))
+            without = "" if word.isalpha() else r"word|\bletters?\b"
+            prompt = placed_request(slots, _LETTERS, word, without=without)
+            return Example(self.name, prompt, word[::-1], kind=slots.kind("letters"))
         prompt, answer = _in_order(slots)
         return Example(self.name, prompt, answer, kind=slots.kind("words"))
 
@@ -76,6 +79,8 @@ def _in_order(slots: Slots) -> tuple[str, str]:
         layout = COMMAS if layout == TIGHT else layout
         spaced = layout.separator != SPACES.separator
         given = [text for _, text in draw_numbers(slots, rng.randint(3, 5), spaced=spaced)]
+    if layout != SPACES:
+        without = f"{without}|{_OF_SENTENCE}"
     prompt = placed_request(
         slots, _WORDS, layout.answer(given), count=len(given), loose=layout == SPACES, without=without,
         joint=layout.separator,
