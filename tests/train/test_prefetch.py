@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from gesso.errors import DataError
 from gesso.train import prefetch
-from gesso.train.batch import Batch
+from gesso.train.batch import Batch, Conversation
 from gesso.train.prefetch import prefetched_batches
 from train.runs import recipe, same_files, train
 
@@ -35,3 +36,26 @@ def test_on_one_processor_the_trainer_makes_them(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
     monkeypatch.delattr(prefetch, "DataLoader")
     assert alike(next(prefetched_batches(recipe(workers=2), 3, 4)), next(prefetched_batches(recipe(), 3, 4)))
+
+
+class Broken:
+    """Examples that cannot be made from a step on."""
+
+    fingerprint = "broken"
+
+    def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
+        if step > 1:
+            raise DataError(f"no examples for step {step}")
+        return recipe().examples.batch(step, size, canvas_length)
+
+    def evaluation(self, limit: int) -> list[Conversation]:
+        return recipe().examples.evaluation(limit)
+
+
+def test_what_fails_in_a_worker_fails_at_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+    batches = prefetched_batches(dataclasses.replace(recipe(workers=1), data=Broken()), 0, 4)
+    assert alike(next(batches), next(prefetched_batches(recipe(), 0, 1)))
+    next(batches)
+    with pytest.raises(DataError, match="no examples for step 2"):
+        next(batches)

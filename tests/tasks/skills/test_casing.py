@@ -9,6 +9,7 @@ from tasks.drawing import drawn, of_kind
 
 def test_styles_of_lists_and_keys_leave_the_rest() -> None:
     examples = drawn(TASKS["casing"], 4000)
+    checked = 0
     for example in of_kind(examples, "keys"):
         if not example.answer.startswith("{"):
             continue
@@ -17,6 +18,8 @@ def test_styles_of_lists_and_keys_leave_the_rest() -> None:
         assert list(turned.values()) == list(given.values())
         plain = [[re.sub(r"[-_.]", "", key).lower() for key in keys] for keys in (given, turned)]
         assert plain[0] == plain[1]
+        checked += 1
+    assert checked > 20
     for example in of_kind(examples, "styles"):
         plain_answer = re.sub(r"[-_. ]", "", example.answer.lower())
         assert plain_answer in re.sub(r"[-_. ]", "", example.prompt.lower())
