@@ -6,10 +6,10 @@ from itertools import groupby, pairwise
 
 from gesso.tasks.skills.entries import draw_entries
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
-from gesso.tasks.skills.listed_layouts import draw_wide_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.wide_layouts import draw_wide_layout
 
 MORE_SECTIONS = {
     name: read_phrasings("duplicates", name)

@@ -7,12 +7,12 @@ from gesso.tasks.base import Example
 from gesso.tasks.skills.duplicates.kinds import MORE_KINDS, MORE_SECTIONS
 from gesso.tasks.skills.entries import OF_WORDS, draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT
-from gesso.tasks.skills.listed_layouts import draw_number_layout, draw_wide_layout
-from gesso.tasks.skills.listed_things import draw_things
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import draw_things
+from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
 _ASK = read_phrasings("duplicates", "ask")
 _REPEATED = read_phrasings("duplicates", "repeated")

@@ -2,10 +2,10 @@
 phrases, lines of text, and what stands in code."""
 
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
-from gesso.tasks.skills.listed_things import draw_code
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import draw_code
 
 MORE_SECTIONS = {
     name: read_phrasings("reversing", name)

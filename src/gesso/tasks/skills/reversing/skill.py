@@ -5,13 +5,13 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import OF_WORDS, draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT
-from gesso.tasks.skills.listed_layouts import draw_number_layout, draw_wide_layout
-from gesso.tasks.skills.listed_things import draw_things
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.reversing.kinds import MORE_KINDS, MORE_SECTIONS
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import draw_things
+from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
 _WORDS = read_phrasings("reversing", "words")
 _LETTERS = read_phrasings("reversing", "letters")

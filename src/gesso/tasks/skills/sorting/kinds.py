@@ -9,11 +9,11 @@ from decimal import Decimal
 from gesso.tasks.skills.entries import draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, Layout
 from gesso.tasks.skills.lexicon import draw_pseudo_word
-from gesso.tasks.skills.listed_layouts import draw_number_layout, draw_wide_layout
-from gesso.tasks.skills.listed_things import draw_mixed_numbers, draw_things
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import draw_mixed_numbers, draw_things
+from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",

@@ -6,7 +6,6 @@ from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.lexicon import is_unseen
-from gesso.tasks.skills.listed_layouts import draw_number_layout, draw_wide_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
@@ -21,6 +20,7 @@ from gesso.tasks.skills.sorting.kinds import (
     surnames,
     things,
 )
+from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
 _WORDS_UP = read_phrasings("sorting", "words_up")
 _WORDS_DOWN = read_phrasings("sorting", "words_down")
