@@ -44,7 +44,7 @@ class Program(NamedTuple):
     depth: int | None = None
     columns: int = 64
     warps: int = 4
-    stages: int = 3
+    stages: int | None = None
 
 
 PROGRAMS = {
@@ -71,11 +71,11 @@ def programs_of(size: Program) -> Iterator[None]:
 
     taken = packed.blocks
 
-    def blocks(*arguments: int) -> tuple[int, int]:
-        tile, depth = taken(*arguments)
-        return size.tile or tile, size.depth or depth
+    def blocks(*arguments: int) -> tuple[int, int, int]:
+        tile, depth, stages = taken(*arguments)
+        return size.tile or tile, size.depth or depth, size.stages or stages
 
-    changed: dict[str, Any] = {"COLUMN_TILE": size.columns, "WARPS": size.warps, "STAGES": size.stages}
+    changed: dict[str, Any] = {"COLUMN_TILE": size.columns, "WARPS": size.warps}
     with mock.patch.multiple(packed, blocks=blocks, **changed):
         yield
 

@@ -225,10 +225,13 @@ def test_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_fit(rows: int, groups: int, group: int, itemsize: int) -> None:
     from gesso.kernels import packed
 
-    tile, depth = packed.blocks(rows, groups, group, itemsize)
+    tile, depth, stages = packed.blocks(rows, groups, group, itemsize)
     assert packed.SMALLEST <= tile <= packed.MANY_ROWS
-    assert depth >= packed.SMALLEST
-    assert tile * depth * itemsize * (1 if group == 1 else 2) <= 2 * packed.LOADED
+    assert depth >= 2 * packed.SMALLEST  # words of it are what a matmul takes
+    features = 1 if group == 1 else 2
+    assert tile * depth * itemsize * features <= packed.LOADED
+    assert 2 <= stages <= packed.STAGES
+    assert stages * depth * (tile * itemsize * features + packed.COLUMN_TILE) <= packed.SHARED
     assert group == 1 or depth % (group // 2) == 0
     for size in (tile, depth):
         assert size & (size - 1) == 0

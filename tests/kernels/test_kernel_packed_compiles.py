@@ -12,16 +12,16 @@ SCRIPT = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.packed import COLUMN_TILE, STAGES, _multiply, blocks
+from gesso.kernels.packed import COLUMN_TILE, _multiply, blocks
 
 name, kind, capability, rows, groups = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 group = {"int4": 64, "nf4": 64, "nvfp4": 16}.get(name, 1)
-tile, depth = blocks(rows, groups, group, 4 if kind == "fp32" else 2)
+tile, depth, stages = blocks(rows, groups, group, 4 if kind == "fp32" else 2)
 sizes = dict(
-    NAME=name, WIDTH=2816, GROUP=group, GROUPS=groups, TILE=tile, COLUMN_TILE=COLUMN_TILE, DEPTH=depth,
+    NAME=name, WIDTH=2816, GROUP=group, GROUPS=groups, TILE=tile, COLUMN_TILE=COLUMN_TILE, DEPTH=depth // 2,
     INTERPRETED=False,
 )
-types = dict.fromkeys(("x", "out"), "*" + kind) | {"codes": "*u8" if group > 1 else "*i8", "ends": "*i32"}
+types = dict.fromkeys(("x", "out"), "*" + kind) | {"codes": "*i16", "ends": "*i32"}
 types |= dict.fromkeys(("rows", "columns", "groups"), "i32") | dict.fromkeys(sizes, "constexpr")
 types |= {
     "int4": {"scales": "*bf16", "offsets": "*bf16"},
@@ -33,7 +33,7 @@ types |= dict.fromkeys(missing, "constexpr")
 signature = {argument: types[argument] for argument in _multiply.arg_names}
 aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind != "constexpr"}
 source = ASTSource(_multiply, signature, constexprs=sizes | missing, attrs=aligned)
-options = {"num_warps": 4, "num_stages": STAGES}
+options = {"num_warps": 4, "num_stages": stages}
 made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 print(made.metadata.shared)
 print(made.asm["ptx"])

@@ -10,9 +10,9 @@ where the weights stand, and the result is made transposed.
 How many rows a group has is known on the device alone, and nobody waits for it: as many programs are started as there
 could be tiles, each finds its group from where the groups end, and those that are left over return.
 
-Two features share a byte. A matmul may add up in any order, so nothing is interleaved: the low halves of some bytes are
-multiplied with their features, then the high halves with theirs. Where a byte holds neighbours, the rows are first laid
-out as all even features, then all odd ones.
+Two or four codes share a word of 16 bits. A matmul may add up in any order, so nothing is interleaved: the codes in one
+place of some words are multiplied with their features, then those in the next place with theirs. For that the rows are
+first laid out by place: the features whose codes stand in the first places of words, then those of the second ones.
 
 Traffic: the weights once for every tile of their group's rows, which mostly find them in the cache; the rows once for
 every tile of columns.
@@ -24,32 +24,33 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
+from gesso.kernels.unpacking import bytes_of, halves_of_bytes
 
 COLUMN_TILE = 64
 """Columns of the result that a program makes: the rows of Hopper's smallest matmul."""
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
 ROWS, MANY_ROWS = 64, 128
-"""Rows of the result that a program makes at most, and where a group has more than four times as many, or as many in a
-format of whole bytes."""
-DEPTH = 64
-"""Bytes of a matrix's row that are loaded at a time at most, or half a group where that is more; twice as many in a
-format of whole bytes."""
-LOADED = 1 << 13
-"""Bytes of the rows that go with them, for each half of a byte. With three loads under way all fits the 99 KiB of the
-smaller GPUs."""
-STAGES, WARPS = 3, 4
-"""Loads that are under way at once, and warps of a program (`benchmarks/gpu/tiles.py` times others)."""
+"""Rows of the result that a program makes at most, and where a group has more than four times as many."""
+SHORT, LONG = 64, 128
+"""Bytes of a matrix's row that are loaded at a time: many rows and rows in fp32 take the short ones, and so do groups
+in formats of half a byte."""
+LOADED = 1 << 15
+"""Bytes of the rows that go with them at most."""
+STAGES = 3
+"""Loads that are under way at once, where they fit into `SHARED`; else one less (`benchmarks/gpu/tiles.py` times other
+sizes of all these)."""
+SHARED = 96 << 10
+"""Bytes of memory that the smaller GPUs have for a program's loads: 99 KiB less what else lies there."""
+WARPS = 4
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
-NEIGHBOURS = ("nf4", "nvfp4")
-"""The formats whose two codes of a byte stand side by side."""
 
 
-@on_its_device
 def matmul(
     x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, levels: Tensor | None = None
 ) -> Tensor:
@@ -62,23 +63,30 @@ def matmul(
         ends_E: where each group's rows end, int32; None for one matrix.
         levels: what the 16 codes of nf4 stand for.
     """
+    return matmul_placed(by_place(x_MD, name, parts), name, parts, ends_E, levels)
+
+
+@on_its_device
+def matmul_placed(
+    x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, levels: Tensor | None = None
+) -> Tensor:
+    """Computes `matmul` of rows that are laid out by place."""
     rows, width = x_MD.shape
     groups, columns = (1, len(parts[0])) if ends_E is None else parts[0].shape[:2]
     assert all(part.is_contiguous() for part in parts)
-    # Neither the interpreter nor every GPU knows e4m3: the kernel reads its bits.
-    codes, scales, *rest = (part.view(torch.int8) if part.dtype == torch.float8_e4m3fn else part for part in parts)
+    codes, scales, *rest = map(_bits, parts)
     other = rest[0] if rest else None
     by_row = scales if name not in HALVED else other if name == "nvfp4" else None
     group = width // scales.shape[-1] if name in HALVED else 1
-    if name in NEIGHBOURS:
-        x_MD = x_MD.unflatten(-1, (-1, 2)).mT.reshape(rows, width)
-    tile, depth = blocks(rows, groups, group, x_MD.itemsize)
+    if codes.shape[-1] % 2:
+        codes = F.pad(codes, (0, 1))
+    tile, depth, stages = blocks(rows, groups, group, x_MD.itemsize)
     # A group's last tile may hold a single row.
     tiles = (rows + min(groups, rows) * (tile - 1)) // tile
     out = torch.empty(rows, columns, dtype=x_MD.dtype, device=x_MD.device)
     _multiply[(tiles * triton.cdiv(columns, COLUMN_TILE),)](
-        x_MD.contiguous(),
-        codes,
+        x_MD,
+        codes.view(torch.int16),
         scales if name in HALVED else None,
         other if name == "int4" else None,
         by_row,
@@ -94,16 +102,40 @@ def matmul(
         GROUPS=triton.next_power_of_2(groups),
         TILE=tile,
         COLUMN_TILE=COLUMN_TILE,
-        DEPTH=depth,
+        DEPTH=depth // 2,
         INTERPRETED=not x_MD.is_cuda,
         num_warps=WARPS,
-        num_stages=STAGES,
+        num_stages=stages,
     )
     return out
 
 
-def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int]:
-    """Returns the rows of a tile, and the bytes of a matrix's row that are loaded at a time.
+def _bits(part: Tensor) -> Tensor:
+    """Returns a part for a kernel that reads e4m3 by its bits: neither the interpreter nor every GPU knows it."""
+    return part.view(torch.int8) if part.dtype == torch.float8_e4m3fn else part
+
+
+def by_place(x_MD: Tensor, name: str, parts: Sequence[Tensor]) -> Tensor:
+    """Lays the features of every row out by the place that their codes have in words, the lowest bits first; an odd
+    feature gets a neighbour of zeros.
+
+    Args:
+        parts: of the matrices that the rows go into.
+    """
+    if name not in HALVED:
+        places = F.pad(x_MD, (0, x_MD.shape[-1] % 2)).unflatten(-1, (-1, 2)).mT
+    elif name == "int4":  # a group's second half stands in the high bits of its bytes
+        places = x_MD.unflatten(-1, (parts[1].shape[-1], 2, -1, 2)).permute(0, 4, 2, 1, 3)
+    elif name == "nf4":  # the first of two neighbours stands in the high bits
+        places = x_MD.unflatten(-1, (-1, 2, 2)).flip(-1).permute(0, 2, 3, 1)
+    else:
+        places = x_MD.unflatten(-1, (-1, 4)).mT
+    placed: Tensor = places.flatten(1).contiguous()
+    return placed
+
+
+def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int, int]:
+    """Returns the rows of a tile, the bytes of a matrix's row that are loaded at a time, and the loads under way.
 
     Groups of rows are not of one size: tiles are made for those of twice the mean.
 
@@ -112,11 +144,14 @@ def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int]
         itemsize: bytes of a number of the rows.
     """
     expected = rows if groups == 1 else 2 * rows // groups
-    halves, many = (1, 4 * ROWS) if group == 1 else (2, 4 * ROWS + 1)
-    most, loaded = MANY_ROWS if expected >= many else ROWS, 2 * LOADED // halves
-    tile = min(most, max(SMALLEST, triton.next_power_of_2(expected)))
-    depth = max(group // 2, min(2 * DEPTH // halves, loaded // (tile * itemsize)))
-    return min(tile, loaded // (depth * itemsize)), depth
+    features = 1 if group == 1 else 2
+    many = expected > 4 * ROWS
+    short = many or itemsize > 2 or (features == 2 and groups > 1)
+    tile = min(MANY_ROWS if many else ROWS, max(SMALLEST, triton.next_power_of_2(expected)))
+    depth = max(group // 2, SHORT if short else LONG)
+    tile = min(tile, LOADED // (depth * features * itemsize))
+    loaded = depth * (features * tile * itemsize + COLUMN_TILE)
+    return tile, depth, STAGES if STAGES * loaded <= SHARED else STAGES - 1
 
 
 @triton.jit
@@ -141,7 +176,7 @@ def _multiply(
     DEPTH: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """One tile of columns for one tile of rows.
+    """One tile of columns for one tile of rows, `DEPTH` words of a matrix's row at a time.
 
     `GROUPS` is the power of two from `groups` on. Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
     """
@@ -153,43 +188,44 @@ def _multiply(
     f = (tl.program_id(0) % column_tiles) * COLUMN_TILE + tl.arange(0, COLUMN_TILE)
     row = tl.cast(group, tl.int64) * columns + f
     known, inside = m[None, :] < end, f[:, None] < columns
-    x += m.to(tl.int64)[None, :] * WIDTH
     sums = tl.zeros((COLUMN_TILE, TILE), tl.float32)
     k = tl.arange(0, DEPTH)
     dtype: tl.constexpr = out.dtype.element_ty
     # bfloat16 weights are made in bfloat16: an instruction makes two.
     made: tl.constexpr = tl.bfloat16 if dtype == tl.bfloat16 and not INTERPRETED else tl.float32
+    PARTS: tl.constexpr = 2 if scales is None else 4
+    WORDS: tl.constexpr = WIDTH // PARTS
+    codes += row[:, None] * WORDS + k[None, :]
+    x += m.to(tl.int64)[None, :] * WIDTH + k[:, None]
     if scales is None:
-        codes += row[:, None] * WIDTH + k[None, :]
-        x += k[:, None]
-        for done in range(0, WIDTH, DEPTH):
-            within = k < WIDTH - done
+        for done in range(0, WORDS, DEPTH):
+            within = k < WORDS - done
             c = tl.load(codes, mask=inside & within[None, :], other=0)
-            w = _int8(c) if NAME == "int8" else _e4m3(c, made)
-            sums = _add(sums, w, x, known & within[:, None], INTERPRETED)
+            fed = known & within[:, None]
+            low, high = bytes_of(c, NAME, made)
+            sums = _add(sums, low, x, fed, INTERPRETED)
+            sums = _add(sums, high, x + WORDS, fed, INTERPRETED)
             codes += DEPTH
             x += DEPTH
     else:
-        HALF: tl.constexpr = GROUP // 2
+        SHARED: tl.constexpr = GROUP // 4
         COUNT: tl.constexpr = WIDTH // GROUP
-        EACH: tl.constexpr = DEPTH // HALF
-        # int4 has a group's second half in the high bits, the others have all odd features there.
-        FAR: tl.constexpr = HALF if NAME == "int4" else WIDTH // 2
-        STEP: tl.constexpr = 2 * DEPTH if NAME == "int4" else DEPTH
-        codes += row[:, None] * (WIDTH // 2) + k[None, :]
-        x += (k // HALF * GROUP + k % HALF if NAME == "int4" else k)[:, None]
+        EACH: tl.constexpr = DEPTH // SHARED
         s = tl.arange(0, EACH)
         at = row[:, None] * COUNT + s[None, :]
         # They are too few bytes for the copies that run ahead, so they are loaded a round early by hand.
         scale, offset = _load_scales(scales, offsets, at, inside & (s < COUNT)[None, :])
         for done in range(0, COUNT, EACH):
-            within = k < (COUNT - done) * HALF
-            c = tl.load(codes, mask=inside & within[None, :], other=0).to(tl.int16)
-            low, high = _halves(c, scale, offset, levels, NAME, HALF, made)
-            sums = _add(sums, low, x, known & within[:, None], INTERPRETED)
-            sums = _add(sums, high, x + FAR, known & within[:, None], INTERPRETED)
+            within = k < (COUNT - done) * SHARED
+            c = tl.load(codes, mask=inside & within[None, :], other=0)
+            fed = known & within[:, None]
+            w, second, third, fourth = halves_of_bytes(c, scale, offset, levels, NAME, SHARED, made)
+            sums = _add(sums, w, x, fed, INTERPRETED)
+            sums = _add(sums, second, x + WORDS, fed, INTERPRETED)
+            sums = _add(sums, third, x + 2 * WORDS, fed, INTERPRETED)
+            sums = _add(sums, fourth, x + 3 * WORDS, fed, INTERPRETED)
             codes += DEPTH
-            x += STEP
+            x += DEPTH
             at += EACH
             scale, offset = _load_scales(scales, offsets, at, inside & (s < COUNT - EACH - done)[None, :])
     if factors is not None:
@@ -223,31 +259,6 @@ def _load_scales(scales, offsets, at, mask):
 
 
 @triton.jit
-def _halves(c, scale, offset, levels, NAME: tl.constexpr, HALF: tl.constexpr, made: tl.constexpr):
-    """The weights of even features and those of odd ones, or those of the first halves of groups and of the second."""
-    if NAME == "int4":
-        scale, offset = _repeat(scale.to(made), HALF), _repeat(offset.to(made), HALF)
-        first = _uint4(c, made) * scale + offset
-        second = _uint4(c >> 4, made) * scale + offset
-    elif NAME == "nf4":
-        scale = _repeat(scale.to(made), HALF)
-        first = tl.load(levels + (c >> 4)).to(made) * scale
-        second = tl.load(levels + (c & 15)).to(made) * scale
-    else:
-        scale = _repeat(_e4m3(scale, made), HALF)
-        first = _e2m1(c, made) * scale
-        second = _e2m1(c >> 4, made) * scale
-    return first, second
-
-
-@triton.jit
-def _repeat(x, TIMES: tl.constexpr):
-    """Every column of x [N, G] so many times, [N, G * TIMES]."""
-    wide = tl.broadcast_to(x[:, :, None], (x.shape[0], x.shape[1], TIMES))
-    return tl.reshape(wide, (x.shape[0], x.shape[1] * TIMES))
-
-
-@triton.jit
 def _add(sums, w, x, mask, INTERPRETED: tl.constexpr):
     """`sums` and w [COLUMN_TILE, DEPTH] in the type of x times what x points to [DEPTH, TILE]."""
     dtype: tl.constexpr = x.dtype.element_ty
@@ -257,40 +268,3 @@ def _add(sums, w, x, mask, INTERPRETED: tl.constexpr):
     else:
         w = w.to(dtype)
     return tl.dot(w, features, sums, input_precision="ieee")
-
-
-# Numbers are put together from bits, beside those of a large number or of a small power of two: that takes fewer
-# instructions than converting them.
-
-
-@triton.jit
-def _int8(c):
-    return ((c.to(tl.int32) & 255) ^ 0x4B000080).to(tl.float32, bitcast=True) - 8388736.0
-
-
-@triton.jit
-def _uint4(c, made: tl.constexpr):
-    """Returns the number of the low four bits."""
-    return _bfloat16((c & 15) | 0x4300, made) - 128.0
-
-
-@triton.jit
-def _e2m1(c, made: tl.constexpr):
-    """Returns the number of the low four bits. As bits of a bfloat16 they stand for 2**-126 times what they do here."""
-    return _bfloat16(((c & 8) << 12) | ((c & 7) << 6), made) * 8.507059173023462e37
-
-
-@triton.jit
-def _e4m3(c, made: tl.constexpr):
-    """As bits of a bfloat16 they stand for 2**-120 times what they do here. There is no not-a-number."""
-    return _bfloat16((c.to(tl.int16) << 4) & -0x7810, made) * 1.329227995784916e36
-
-
-@triton.jit
-def _bfloat16(c, made: tl.constexpr):
-    """Returns the number of these bits."""
-    if made == tl.bfloat16:
-        x = c.to(tl.int16).to(tl.bfloat16, bitcast=True)
-    else:
-        x = (c.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-    return x

@@ -11,7 +11,9 @@ from gesso.tasks.skills.changes.forms import FORM_KINDS
 from gesso.tasks.skills.changes.kinds import KINDS
 from gesso.tasks.skills.changes.skill import Changes
 from gesso.tasks.skills.functions.forms import Function
+from gesso.tasks.skills.functions.heads import HEADED
 from gesso.tasks.skills.functions.skill import grade_function
+from gesso.tasks.skills.functions.statements import STATED
 from gesso.tasks.skills.slots import Slots
 from tasks.drawing import drawn, of_kind
 
@@ -57,7 +59,8 @@ def test_every_change_occurs_and_leaves_python() -> None:
             continue
         seen.add(example.kind)
         before, after = ast.parse(example.source), ast.parse(example.answer)
-        assert "comment" in example.kind or ast.dump(before) != ast.dump(after), example.prompt
+        same = "comment" in example.kind or example.kind in ("quotes", "spaces", "one line", "two lines")
+        assert same == (ast.dump(before) == ast.dump(after)), example.prompt
         assert example.source != example.answer
         assert len(after.body) == 1
     assert seen == set(KINDS) | set(FORM_KINDS)
@@ -85,6 +88,57 @@ def test_functions_that_are_not_run_are_compared_by_what_they_say() -> None:
     assert not grade_function(upper, "def shout(text):\n    return text.lower()")
     assert not grade_function("def f(a, b):\n    return a in b", "def f(a, b):\n    return b in a")
     assert grade_function("def f(a, b):\n    return a + b", "def f(a, b):\n    return b + a")
+
+
+def test_lambdas_are_compared_by_what_they_say() -> None:
+    assert grade_function("twice = lambda a: a * 2", "twice = lambda a: (a * 2)")
+    assert not grade_function("twice = lambda a: a * 2", "def twice(a):\n    return a * 2")
+    assert not grade_function("lambda a: a * 2", "lambda b: b * 2")
+
+
+def test_every_function_is_a_definition_or_a_lambda() -> None:
+    seen = set()
+    for example in drawn(TASKS["functions"], 4000):
+        seen.add(example.kind)
+        (statement,) = ast.parse(example.answer).body
+        if "lambda" in example.kind:
+            assert isinstance(statement, ast.Assign | ast.Expr)
+            assert isinstance(statement.value, ast.Lambda)
+        else:
+            assert isinstance(statement, ast.FunctionDef)
+            assert statement.name in example.prompt
+            assert all(argument.arg in example.prompt for argument in statement.args.args) or example.kind == "plain"
+        assert grade_function(example.answer, example.answer)
+    assert {*HEADED, *STATED} <= seen
+
+
+def test_what_means_the_same_is_written_otherwise() -> None:
+    for kind in ("quotes", "spaces", "one line", "two lines", "from lambda", "f-string", "return"):
+        examples = of_kind(drawn(TASKS["changes"], 6000), kind)
+        assert examples, kind
+        for example in examples:
+            assert example.source != example.answer
+            if kind == "from lambda":
+                before, after = ast.parse(example.source).body[0], ast.parse(example.answer).body[0]
+                assert isinstance(before, ast.Assign)
+                assert isinstance(before.value, ast.Lambda)
+                assert isinstance(after, ast.FunctionDef)
+                assert isinstance(after.body[0], ast.Return)
+                assert after.body[0].value is not None
+                assert ast.dump(before.value.body) == ast.dump(after.body[0].value)
+
+
+def test_an_argument_told_by_its_place_is_renamed_everywhere() -> None:
+    ordinals = ("first", "second", "third", "fourth")
+    for example in of_kind(drawn(TASKS["changes"], 6000), "nth argument"):
+        before, after = (ast.parse(text).body[0] for text in (example.source, example.answer))
+        assert isinstance(before, ast.FunctionDef)
+        assert isinstance(after, ast.FunctionDef)
+        names = [[argument.arg for argument in definition.args.args] for definition in (before, after)]
+        (place,) = [i for i, pair in enumerate(zip(*names, strict=True)) if pair[0] != pair[1]]
+        asked = example.prompt.replace(example.source, "")
+        assert ordinals[place] in asked or ("last" in asked and place == len(names[0]) - 1)
+        assert not re.search(rf"(?<![\w.\"]){names[0][place]}(?![\w\"])", example.answer.split("(", 1)[1])
 
 
 def test_both_lines_of_a_function_are_told() -> None:

@@ -24,3 +24,23 @@ def test_converted_values_stand_in_the_prompt(kind: str) -> None:
             assert shown in example.prompt
             checked.add(type(leaf))
     assert {bool, int, float, str} <= checked
+
+
+def test_pretty_json_is_graded_by_its_lines() -> None:
+    task = TASKS["conversion"]
+    example = next(e for e in of_kind(drawn(task, 2000), "pretty") if e.answer.startswith("{\n"))
+    assert task.grade(example, example.answer)
+    assert not task.grade(example, json.dumps(json.loads(example.answer)))
+
+
+def test_lines_of_json_are_objects() -> None:
+    for example in of_kind(drawn(TASKS["conversion"], 2000), "json lines"):
+        if example.answer.startswith("{"):
+            assert all(isinstance(json.loads(line), dict) for line in example.answer.split("\n"))
+
+
+def test_pairs_have_the_values_of_the_prompt() -> None:
+    for example in of_kind(drawn(TASKS["conversion"], 2000), "pairs"):
+        for line in example.answer.split("\n"):
+            if "=" in line:
+                assert all(part in example.prompt for part in line.split("=", 1)), example

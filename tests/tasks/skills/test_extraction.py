@@ -4,15 +4,17 @@ import json
 import re
 
 from gesso.tasks import TASKS
-from gesso.tasks.skills.extraction import placing, questions, records, rows, tokens
+from gesso.tasks.skills.extraction import labelled, missing, people, placing, questions, records, rows, tokens, whole
 from gesso.tasks.skills.extraction.values import DRAWN
 from tasks.drawing import drawn
 
-_MODULES = (records, rows, tokens, questions)
+_MODULES = (records, rows, tokens, questions, people, labelled, missing)
 _FRAMES = {"frames": placing.FRAMES, "around": placing.AROUND}
-_PHRASINGS = {name: group for module in _MODULES for name, group in module.PHRASINGS.items()} | _FRAMES
-_TEXTS = ("told", "pairs", "rows", "text", "questions told")
-_OTHERS = ("records", "tokens", "questions")
+_PHRASINGS = (
+    {name: group for module in _MODULES for name, group in module.PHRASINGS.items()} | _FRAMES | {"whole": whole.WHOLE}
+)
+_TEXTS = ("told", "pairs", "rows", "text", "questions told", "people told")
+_OTHERS = ("records", "tokens", "questions", "people", "labelled")
 
 
 def _strings(value: object) -> list[str]:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from datetime import date, timedelta
 
 import pytest
 
@@ -46,3 +47,28 @@ def test_rows_with_gaps_are_filled_evenly(kind: str) -> None:
             assert len(steps) == 1, example.prompt
             whole += 1
     assert whole > 20
+
+
+def test_rows_go_the_way_that_their_ends_say() -> None:
+    down = 0
+    for example in of_kind(drawn(TASKS["ranges"], 6000), "either"):
+        given, answer = re.findall(r"\d+", example.prompt), re.findall(r"\d+", example.answer)
+        if given[:2] == [answer[0], answer[-1]]:
+            numbers = [int(n) for n in answer]
+            assert numbers in (
+                list(range(numbers[0], numbers[-1] + 1)), list(range(numbers[0], numbers[-1] - 1, -1))
+            ), example.prompt  # fmt: skip
+            down += numbers[0] > numbers[-1]
+    assert down > 50
+
+
+def test_doubled_numbers_and_dates() -> None:
+    for example in of_kind(drawn(TASKS["ranges"], 6000), "doubling"):
+        numbers = [int(n) for n in re.findall(r"\d+", example.answer)]
+        assert all(b == 2 * a for a, b in itertools.pairwise(numbers)), example.prompt
+    checked = 0
+    for example in of_kind(drawn(TASKS["ranges"], 6000), "dates"):
+        days = [date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", example.answer)]
+        assert all(b - a == timedelta(1) for a, b in itertools.pairwise(days)), example.prompt
+        checked += len(days) > 1
+    assert checked > 10

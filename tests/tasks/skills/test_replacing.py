@@ -4,6 +4,8 @@ import random
 import re
 
 from gesso.tasks import TASKS
+from gesso.tasks.skills.replacing.prose import draw_pairs
+from gesso.tasks.skills.replacing.records import ask_cells, ask_settings, ask_within
 from gesso.tasks.skills.replacing.texts import draw_replacement
 from gesso.tasks.skills.slots import Slots
 from tasks.drawing import drawn, of_kind
@@ -31,11 +33,45 @@ def test_one_of_several_is_replaced_alone() -> None:
             if len(other) != 1 or len(answer) < 3 or behind == answer[-1:]:  # the last: one was removed before it
                 continue
             alike = [place for place, word in enumerate(window) if word == window[other[0]]]
-            which = re.search(r"\b(first|last|second|1st)\b", example.prompt, re.IGNORECASE)
+            if len(alike) < 2 or words[max(begin - 1, 0) : begin] == answer[:1]:  # the first: likewise
+                continue
+            which = re.search(r"\b(first|last|second|1st|2nd|final|third)\b", example.prompt, re.IGNORECASE)
             assert which is not None, example.prompt
-            assert other[0] == {"last": alike[-1], "second": alike[1]}.get(which[0].lower(), alike[0]), example.prompt
+            assert alike.index(other[0]) == {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2}.get(
+                which[0].lower(), len(alike) - 1
+            ), example.prompt
             checked += 1
     assert checked > 60
+
+
+def test_two_things_are_replaced_at_once() -> None:
+    for seed in range(300):
+        given, answer, pairs = draw_pairs(Slots(random.Random(seed)))
+        for old, new in pairs:
+            assert old in given
+            assert new not in given.split()
+            assert answer.count(new) >= len(re.findall(rf"(?<![\w-]){re.escape(old)}(?![\w-])", given))
+
+
+def test_one_value_of_the_settings_changes() -> None:
+    for seed in range(300):
+        prompt, answer = ask_settings(Slots(random.Random(seed)))
+        lines = re.split(r"\n|, |; ", answer)
+        assert sum(line not in prompt for line in lines) <= 1
+        assert len(lines) > 1
+
+
+def test_all_cells_that_say_nothing_are_filled() -> None:
+    for seed in range(300):
+        prompt, answer = ask_cells(Slots(random.Random(seed)))
+        assert len({line for line in answer.split("\n") if line not in prompt.split("\n")}) <= 1
+        assert answer != prompt
+
+
+def test_parts_of_names_are_replaced() -> None:
+    for seed in range(300):
+        prompt, answer = ask_within(Slots(random.Random(seed)))
+        assert answer not in prompt
 
 
 def test_digits_are_dropped_or_kept_alone() -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from gesso.tasks import TASKS, Example
 from gesso.tasks.skills.units.skill import Units
-from tasks.drawing import drawn
+from tasks.drawing import drawn, of_kind
 
 
 def test_units_take_the_number_alone() -> None:
@@ -32,9 +32,9 @@ def test_units_are_taken_by_all_their_names() -> None:
 def test_quantities_are_worth_the_same_in_both_units() -> None:
     metres = {"mm": 1, "cm": 10, "m": 1000, "km": 10**6}
     checked = 0
-    for example in drawn(TASKS["units"], 4000):
+    for example in of_kind(drawn(TASKS["units"], 4000), "decimal"):
         number, _, unit = example.answer.partition(" ")
-        given = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?) ?(mm|cm|km|m)\b", example.prompt)
+        given = re.findall(r"(?<![\w.,/])(\d+(?:\.\d+)?) ?(mm|cm|km|m)\b", example.prompt)
         if unit in metres and len(given) == 1 and given[0][1] != unit:
             value, old = given[0]
             assert Decimal(value) * metres[old] == Decimal(number) * metres[unit], example.prompt
@@ -55,8 +55,8 @@ def test_quantities_in_two_units_are_read_with_and_or_without() -> None:
 
 def test_minutes_and_hours_are_worth_the_same() -> None:
     whole = 0
-    for example in drawn(TASKS["units"], 8000):
-        given = re.findall(r"(?<![\w.])(\d+) ?(h|hours?|min|minutes?)\b", example.prompt)
+    for example in of_kind(drawn(TASKS["units"], 8000), "other"):
+        given = re.findall(r"(?<![\w.,/])(\d+) ?(h|hours?|min|minutes?)\b", example.prompt)
         told = re.findall(r"(\d+(?:\.\d+)?) (h|hours?|min|minutes?)\b", example.answer)
         unit_of = {"h": 60, "m": 1}
         if len(given) == len(re.findall(r"\d+", example.prompt)) > 0 and told and " 2 " not in example.prompt:
@@ -65,3 +65,34 @@ def test_minutes_and_hours_are_worth_the_same() -> None:
                 assert minutes[0] == minutes[1], example
                 whole += 1
     assert whole > 100
+
+
+def test_compared_quantities_are_the_larger_and_the_smaller() -> None:
+    metres = {"mm": 1, "cm": 10, "m": 1000, "km": 10**6}
+    checked = 0
+    for example in of_kind(drawn(TASKS["units"], 8000), "compared"):
+        given = re.findall(r"(?<![\w.,/])(\d+(?:\.\d+)?) (mm|cm|km|m)\b", example.prompt)
+        if re.search(r"limit|One is|Mine is", example.prompt):
+            continue
+        more = re.search(r"\b(more|longer)\b", example.prompt) is not None
+        if len(given) == 2 and (more or re.search(r"\b(less|shorter)\b", example.prompt)):
+            first, second = (Decimal(number) * metres[unit] for number, unit in given)
+            if example.answer in ("yes", "no"):
+                assert example.answer == ("yes" if (first > second) == more else "no"), example
+            else:
+                assert example.answer == " ".join(given[0] if (first > second) == more else given[1]), example
+            checked += 1
+    assert checked > 5
+
+
+def test_lists_of_quantities_are_worth_the_same() -> None:
+    metres = {"mm": 1, "cm": 10, "m": 1000, "km": 10**6}
+    lists = 0
+    for example in of_kind(drawn(TASKS["units"], 8000), "several"):
+        given = re.findall(r"(?<![\w.,/])(\d+(?:\.\d+)?) (mm|cm|km|m)\b", example.prompt)
+        told = re.findall(r"(\d+(?:\.\d+)?) (mm|cm|km|m)\b", example.answer)
+        if len(given) > 1 and len(given) == len(told):
+            values = [[Decimal(number) * metres[unit] for number, unit in found] for found in (given, told)]
+            assert values[0] == values[1], example
+            lists += 1
+    assert lists > 5

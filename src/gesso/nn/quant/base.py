@@ -79,9 +79,27 @@ def in_kernel(x: Tensor) -> bool:
 
 def multiply_in_kernel(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     """Multiplies by packed weights as `kernels.packed.matmul` does, [M, D] -> [M, F]."""
+    return multiply_placed(place_in_kernel(x_MD, parts, form), ends_E, parts, form)
+
+
+def multiply_several_in_kernel(x_MD: Tensor, matrices: Sequence[tuple[Tensor, ...]], form: Format) -> list[Tensor]:
+    """Multiplies the same rows by several matrices, [M, D] -> [M, F] each."""
+    placed_MD = place_in_kernel(x_MD, matrices[0], form)
+    return [multiply_placed(placed_MD, None, parts, form) for parts in matrices]
+
+
+def place_in_kernel(x_MD: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """Lays rows out as the kernel reads them, [M, D]."""
     from gesso.kernels import packed
 
-    return packed.matmul(x_MD, form.kernel, parts, ends_E, nf4.levels_on(x_MD.device, x_MD.dtype))
+    return packed.by_place(x_MD, form.kernel, parts)
+
+
+def multiply_placed(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """Computes `multiply_in_kernel` of rows that are laid out so."""
+    from gesso.kernels import packed
+
+    return packed.matmul_placed(x_MD, form.kernel, parts, ends_E, nf4.levels_on(x_MD.device, x_MD.dtype))
 
 
 def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:

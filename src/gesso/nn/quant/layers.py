@@ -77,7 +77,11 @@ class QuantizedLinear(nn.Module):
             return None
         alike = cast("Sequence[QuantizedLinear]", layers)
         form = alike[0].form
-        if not base.host_kernels(x_ND) or any(layer.form != form for layer in alike):
+        if any(layer.form != form for layer in alike):
+            return None
+        if in_kernel(x_ND):
+            return base.multiply_several_in_kernel(x_ND, [layer.packed for layer in alike], form)
+        if not base.host_kernels(x_ND):
             return None
         if not all(layer.read_by_kernels() for layer in alike):
             return None
@@ -135,8 +139,11 @@ class QuantizedExperts(nn.Module):
             return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         if in_kernel(x_ND):
             parts = [self.parts(matrix) for matrix in self._names]
-            gate_up, down = (partial(base.multiply_in_kernel, parts=part, form=self.form) for part in parts)
-            return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
+            # Fewer rows are laid out before they are repeated for every expert than after it.
+            placed_ND = base.place_in_kernel(x_ND, parts[0], self.form)
+            gate_up = partial(base.multiply_placed, parts=parts[0], form=self.form)
+            down = partial(base.multiply_in_kernel, parts=parts[1], form=self.form)
+            return mix_sorted(placed_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         if self.on_host(x_ND):
             rows, count = base.leading_rows(x_ND), x_ND.shape[0]
             if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, self.num_experts // 2):

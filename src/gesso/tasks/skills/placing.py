@@ -2,6 +2,7 @@
 arrow, between two sentences, after an introduction, with an aside."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below, with_small_letter
@@ -84,6 +85,8 @@ def placed_request(
     loose: bool = False,
     without: str = "",
     joint: str = "",
+    labels: tuple[str, ...] = (),
+    names: Mapping[str, str] | None = None,
 ) -> str:
     """Draws a whole message as `Slots.request` does, one in three with its data at one of the further places.
 
@@ -92,13 +95,16 @@ def placed_request(
         loose: the data could be taken for words of the request.
         without: a regular expression of what no pattern may have.
         joint: what stands between two items, which may stand before the first of them too.
+        labels: what may stand before the data as their label, in the place of the usual ones.
+        names: values of the patterns.
     """
     patterns = _apart(phrasings.unseen if slots.reworded else phrasings.seen, without)
     if slots.rng.random() >= _WIDE_SHARE or not patterns:
         unquoted = slots.rng.random() < _UNQUOTED_SHARE
-        return slots.request(phrasings, data, loose=loose and not unquoted, without=without)
+        return slots.request(phrasings, data, loose=loose and not unquoted, without=without, **(names or {}))
     rng = slots.rng
-    ask = slots.frame(expand(rng.choice(patterns), rng)).rstrip(":")
+    pattern = expand(rng.choice(patterns), rng)
+    ask = slots.frame(pattern.format(**names) if names else pattern).rstrip(":")
     lines = "\n" in data
     frames: tuple[str, ...] = _LINES_BEHIND if lines else _BEHIND
     if not says_below(ask) and rng.random() < 0.45:
@@ -119,7 +125,7 @@ def placed_request(
         "bare": bare,
         "data": data,
         "joint": joint if joint.strip() and not joint.strip().isalpha() else ": ",
-        "label": rng.choice(_LABELS + (_LIST_LABELS if count else _WORD_LABELS)),
+        "label": rng.choice(labels or _LABELS + (_LIST_LABELS if count else _WORD_LABELS)),
         "tag": rng.choice(("list", "items", "data") if count else ("text", "data", "input")),
     }
     for name, group in (("intro", _LIST if count else _WORD), ("aside", _ASIDE), ("context", _CONTEXT)):

@@ -30,6 +30,8 @@ class Skill(Task):
     phrasings: ClassVar[Mapping[str, Phrasings]]
     shouted: ClassVar[bool] = False
     """Whether a few prompts stand in capitals, the answer too."""
+    never_shouted: ClassVar[tuple[str, ...]] = ()
+    """Kinds of which the capitals are what is asked about."""
 
     @abstractmethod
     def draw(self, slots: Slots) -> Example:
@@ -46,6 +48,8 @@ class Skill(Task):
     def _draw(self, slots: Slots) -> Example:
         example = self.draw(slots)
         if not self.shouted or slots.rng.random() >= _SHOUTED_SHARE:
+            return example
+        if example.kind.partition(",")[0] in self.never_shouted:
             return example
         return dataclasses.replace(example, prompt=example.prompt.upper(), answer=example.answer.upper())
 

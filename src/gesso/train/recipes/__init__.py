@@ -28,6 +28,7 @@ from gesso.train.recipes.skills import (
     skills_19,
     skills_20,
     skills_21,
+    skills_22,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -74,6 +75,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-19": skills_19,
     "skills-20": skills_20,
     "skills-21": skills_21,
+    "skills-22": skills_22,
     "skills-gpu": skills_gpu,
 }
 

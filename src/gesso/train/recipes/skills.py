@@ -227,6 +227,14 @@ def skills_21() -> Recipe:
     return dataclasses.replace(recipe, name="skills-21", train=train, data=data, start=start)
 
 
+def skills_22() -> Recipe:
+    """Goes on from the bundled `skills` on one GPU as `skills-21` does, for skills that became wider once more."""
+    recipe = skills_21()
+    train = dataclasses.replace(recipe.train, seed=22)
+    data = skill_data((skill_mixtures.TWENTYSECOND,), seed=22)
+    return dataclasses.replace(recipe, name="skills-22", train=train, data=data, start=resolve("skills"))
+
+
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
     """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
     recipe = skills()

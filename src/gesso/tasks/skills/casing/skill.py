@@ -1,10 +1,13 @@
 """Asks to change the case of words, and the style of identifiers."""
 
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.casing.parts import FIRST_LETTER, ONE_WORD, THAT_WORD, ask_part
+from gesso.tasks.skills.casing.names import NAMED_STYLES
+from gesso.tasks.skills.casing.parts import FIRST_LETTER, ONE_WORD, SMALL_LETTER, THAT_WORD, ask_part
+from gesso.tasks.skills.casing.people import NAMES, REMARKS, ask_names, with_remark
 from gesso.tasks.skills.casing.styles import KEYS, SPLIT, STYLE, STYLES, ask_style
 from gesso.tasks.skills.casing.texts import draw_swapped, draw_text
 from gesso.tasks.skills.patterns import read_phrasings
@@ -24,8 +27,16 @@ _DOUBTFUL = re.compile(r"[._]\w|\d[^\W\d_]|[^\W\d_]\d|[A-Z][A-Z]|[a-z][A-Z]")
 _SHOUTING = "capitals|upper|caps|yell|scream|shout|loud"
 """What nobody says of words of which only the first letters are capitals."""
 _LISTED = re.compile(r"[\n;|/\[]| - ")
-_KINDS = ("upper", "lower", "title", "sentence", "swap", "style", "part")
-_WEIGHTS = (0.21, 0.14, 0.09, 0.04, 0.05, 0.42, 0.05)
+_KINDS = ("upper", "lower", "title", "sentence", "swap", "style", "part", "names")
+_WEIGHTS = (0.19, 0.14, 0.095, 0.04, 0.035, 0.41, 0.06, 0.03)
+_REMARK_SHARE = 0.12
+_TITLE_FROM_CAPITALS = 0.15
+_UNTITLED = r"^(?!.*(\btitle ?case|title\(\)|rest (small|in lower)|others to lower))"
+"""Requests that do not tell what becomes of capitals within the words."""
+_ASKS: dict[str, Callable[[Slots], tuple[str, str, str]]] = {
+    "style": ask_style, "part": ask_part, "names": ask_names,
+}  # fmt: skip
+"""Kinds of which each has a module of its own."""
 
 
 class Casing(Skill):
@@ -35,16 +46,18 @@ class Casing(Skill):
     phrasings: ClassVar = {
         "upper": _UPPER, "lower": _LOWER, "title": _TITLE, "style": STYLE, "styles": STYLES, "keys": KEYS,
         "split": SPLIT, "sentence": _SENTENCE, "swap": _SWAP, "one word": ONE_WORD, "that word": THAT_WORD,
-        "first letter": FIRST_LETTER,
+        "first letter": FIRST_LETTER, "small letter": SMALL_LETTER, "names": NAMES, "remarks": REMARKS, **NAMED_STYLES,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draws a text for a change of case, in whole or of one word, or identifiers for a change of style."""
         kind = slots.rng.choices(_KINDS, _WEIGHTS)[0]
-        if kind in ("style", "part"):
-            prompt, answer, kind = ask_style(slots) if kind == "style" else ask_part(slots)
+        if kind in _ASKS:
+            prompt, answer, kind = _ASKS[kind](slots)
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
         prompt, given, answer = _ask(slots, kind)
+        if slots.rng.random() < _REMARK_SHARE:
+            prompt = with_remark(slots, prompt, given)
         return Example(self.name, vary_quotes(slots, prompt, given), answer, kind=slots.kind(kind))
 
 
@@ -68,7 +81,11 @@ def _ask(slots: Slots, kind: str) -> tuple[str, str, str]:
     if kind == "title":
         if not _SIMPLE.fullmatch(given) or _DOUBTFUL.search(given):
             given = " ".join(slots.words(rng.randint(2, 5)))
-        return slots.request(_TITLE, given, loose=True, without=_unfit(given)), given, _capitalized(given)
+        answer = _capitalized(given)
+        if rng.random() < _TITLE_FROM_CAPITALS:
+            given = given.upper()
+            return slots.request(_TITLE, given, loose=True, without=_UNTITLED), given, answer
+        return slots.request(_TITLE, given, loose=True, without=_unfit(given)), given, answer
     if rng.random() < 0.2:
         given = _capitalized(given)
     return slots.request(_UPPER, given, loose=True, without=_unfit(given)), given, given.upper()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
+from gesso.tasks.skills.casing.names import ask_named
 from gesso.tasks.skills.layouts import COMMAS, LINES, TIGHT, Layout
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
@@ -33,8 +34,10 @@ _PARTS = words_of("""
     value vector version view visible web week width window with word worker write year zip zone ms uuid pdf html css
     xml sql csv utf8 md5 sha256 v2 x1 y2 h1
 """)
-_LOOSE_SHARE = 0.7
+_LOOSE_SHARE = 0.5
 """Words with spaces between them that stand in quotes within a request."""
+_NAMED_SHARE = 0.22
+"""Styles that are not called by their full name."""
 _Write = Callable[[Sequence[str]], str]
 
 
@@ -84,13 +87,18 @@ def _one(slots: Slots) -> tuple[str, str]:
     if numbered:
         words[rng.choice((-1, -1, -1, 1))] = str(slots.number(2))
     old, new = _two_styles(slots)
-    if rng.random() < 0.27 or (numbered and old not in _APART):
+    spaced = rng.random() < 0.3 or (numbered and old not in _APART)
+    if spaced:
         apart = " ".join(words)
         given = apart if rng.random() < 0.7 else apart.title() if not any(map(_mixed, words)) else apart.capitalize()
     else:
         given = _STYLES[old][2](words)
     loose = " " in given and rng.random() < _LOOSE_SHARE
-    return slots.request(STYLE, given, loose=loose, style=_called(slots, new)), _STYLES[new][2](words)
+    answer = _STYLES[new][2](words)
+    if rng.random() < _NAMED_SHARE:
+        example = _STYLES[new][2](_words(slots, 2))
+        return ask_named(slots, given, "" if spaced else old, new, example, loose=loose), answer
+    return slots.request(STYLE, given, loose=loose, style=_called(slots, new)), answer
 
 
 def _several(slots: Slots) -> tuple[str, str]:

@@ -4,7 +4,7 @@ hints, comments, and of one sign or item."""
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gesso.tasks.skills.changes import names, signs
+from gesso.tasks.skills.changes import names, places, rewritings, signs, told
 from gesso.tasks.skills.changes.bodies import (
     TYPES,
     definition,
@@ -156,14 +156,14 @@ def _form(name: str, draw: Callable[[Slots, Phrasings], Drawn], weight: float) -
 
 
 FORM_KINDS: dict[str, FormChange] = {
-    "comparison": _form("comparison", signs.other_comparison, 1.2),
+    "comparison": _form("comparison", signs.other_comparison, 1.8),
     "inclusive": _form("inclusive", signs.inclusive, 0.5),
     "floor": _form("floor", signs.floored, 0.9),
     "unfloor": _form("unfloor", signs.unfloored, 0.4),
     "chain": _form("chain", signs.other_chain, 1.0),
     "item": _form("item", signs.other_item, 1.0),
     "sequence": _form("sequence", signs.other_sequence, 0.8),
-    "round": _form("round", signs.rounded, 0.4),
+    "round": _form("round", signs.rounded, 0.6),
     "wrap": _form("wrap", signs.wrapped, 0.5),
     "private": _form("private", names.private, 0.8),
     "public": _form("public", names.public, 0.3),
@@ -173,14 +173,38 @@ FORM_KINDS: dict[str, FormChange] = {
     "inline": _form("inline", _inlined, 0.5),
     "extract": _form("extract", _extracted, 0.4),
     "undocument": _form("undocument", _undocumented, 1.0),
-    "redocument": _form("redocument", _redocumented, 0.4),
+    "redocument": _form("redocument", _redocumented, 0.6),
     "default value": _form("default value", _other_default, 1.0),
     "drop default": _form("drop default", _without_default, 0.4),
     "unhint": _form("unhint", _unhinted, 0.6),
     "other hint": _form("other hint", _other_hint, 0.4),
-    "return hint": _form("return hint", _returned_hint, 0.3),
-    "uncomment": _form("uncomment", _uncommented, 0.5),
-    "comment": _form("comment", _commented, 0.3),
-    "lambda": _form("lambda", _as_lambda, 0.3),
+    "return hint": _form("return hint", _returned_hint, 0.6),
+    "uncomment": _form("uncomment", _uncommented, 0.7),
+    "comment": _form("comment", _commented, 0.7),
+    "lambda": _form("lambda", _as_lambda, 0.8),
+    "nth argument": _form("nth argument", places.nth_argument, 1.4),
+    "repeated argument": _form("argument", places.repeated_argument, 1.4),
+    "used argument": _form("used argument", places.used_argument, 0.9),
+    "defaulted argument": _form("defaulted argument", places.defaulted_argument, 0.7),
+    "both names": _form("both names", places.both_names, 1.2),
+    "new head": _form("new head", places.new_head, 0.5),
+    "operands": _form("operands", places.operands, 0.8),
+    "told number": _form("told number", told.told_number, 1.4),
+    "limit": _form("limit", told.limit, 0.8),
+    "told call": _form("told call", told.told_call, 1.4),
+    "told case": _form("told case", told.told_case, 0.7),
+    "from lambda": _form("from lambda", rewritings.from_lambda, 0.8),
+    "return": _form("return", rewritings.returned, 1.4),
+    "f-string": _form("f-string", rewritings.f_string, 0.9),
+    "quotes": _form("quotes", rewritings.quotes, 0.6),
+    "spaces": _form("spaces", rewritings.spaced, 0.6),
+    "two lines": _form("two lines", rewritings.two_lines, 0.4),
+    "one line": _form("one line", rewritings.one_line, 0.3),
+    "each hint": _form("each hint", rewritings.each_hint, 1.0),
+    "check": _form("check", rewritings.checked, 0.7),
+    "another line": _form("another line", rewritings.another_line, 0.5),
+    "print first": _form("print first", rewritings.printed_first, 0.4),
+    "unprint": _form("unprint", rewritings.unprinted, 0.5),
+    "empty": _form("empty", rewritings.emptied, 0.3),
 }
 """The changes by kind, and how often each is asked for."""

@@ -25,7 +25,8 @@ _CALLS = {"min": "max", "max": "min", "upper": "lower", "lower": "upper", "sum":
 _CALL = re.compile(rf"\b({'|'.join(_CALLS)})\(")
 _NO_NUMBER = re.compile(
     r'["\[\]<>=]|return -|return \([^()]*,|'
-    r"\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip)\b"
+    r"\b(and|or|not|in|is|if|True|False|None|sorted|str|list|split|upper|lower|strip|title|capitalize|isdigit|"
+    r"join|startswith|endswith|count)\b"
 )
 _LOGIC = re.compile(r" (and|or) ")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")

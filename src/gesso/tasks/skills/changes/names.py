@@ -12,9 +12,19 @@ from gesso.tasks.skills.slots import Slots
 _STYLES = ("snake_case", "camelCase", "PascalCase")
 _NAME, _NUMBER = read_phrasings("changes", "short name"), read_phrasings("changes", "short number")
 _ARGUMENT, _OPERATOR = read_phrasings("changes", "short argument"), read_phrasings("changes", "short operator")
-SHORT = {"short name": _NAME, "short number": _NUMBER, "short argument": _ARGUMENT, "short operator": _OPERATOR}
+_CALL = read_phrasings("changes", "short call")
+SHORT = {
+    "short name": _NAME, "short number": _NUMBER, "short argument": _ARGUMENT, "short operator": _OPERATOR,
+    "short call": _CALL,
+}  # fmt: skip
 """Requests for one of two changes."""
 _SIGN = re.compile(r" ([-+*/]) ")
+_CALLED = re.compile(r"\b(upper|lower|max|min)\(")
+_OTHER_CALL = {"upper": "lower", "lower": "upper", "max": "min", "min": "max"}
+_IN_WORDS = {
+    "upper": ("upper case", "uppercase", "capitals"), "lower": ("lower case", "lowercase", "small letters"),
+    "max": ("the maximum", "the largest", "the biggest"), "min": ("the minimum", "the smallest"),
+}  # fmt: skip
 
 
 def with_name(code: str, old: str, new: str) -> str:
@@ -51,7 +61,7 @@ def other_style(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
 def two_changes(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     """Changes the function's name and something else, in either order."""
     rng = slots.rng
-    function = draw_expressed(slots, lambda f: "number" in _second(f) or rng.random() < 0.5)
+    function = draw_expressed(slots, lambda f: bool({"number", "call"} & {*_second(f)}) or rng.random() < 0.5)
     kind = rng.choice(_second(function))
     if kind == "number":
         old = rng.choice(lone_numbers(function.source))
@@ -65,6 +75,12 @@ def two_changes(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
         sign = rng.choice([sign for sign in "+-*/" if sign != found[1]])
         other = operator_request(slots, _OPERATOR, found[1], sign)
         answer = function.source.replace(f" {found[1]} ", f" {sign} ")
+    elif kind == "call":
+        found = _CALLED.search(function.source)
+        assert found is not None
+        sides = (found[1], _OTHER_CALL[found[1]])
+        old, new = (rng.choice(_IN_WORDS[call]) for call in sides) if rng.random() < 0.6 else sides
+        other, answer = slots.choice(_CALL, old=old, new=new), function.source.replace(f"{sides[0]}(", f"{sides[1]}(")
     else:
         old, new = rng.choice(function.parameters), draw_free_name(slots, function.source)
         other = slots.choice(_ARGUMENT, old=old, new=new)
@@ -86,6 +102,7 @@ def _second(function: Function) -> list[str]:
     """What can be changed beside the name."""
     kinds = ["argument"] if function.parameters else []
     kinds += ["number", "number"] if lone_numbers(function.source) else []
+    kinds += ["call"] * 3 if len(_CALLED.findall(function.body)) == 1 else []
     return kinds + (["operator"] if len(_SIGN.findall(function.source)) == 1 and '"' not in function.source else [])
 
 

@@ -13,6 +13,7 @@ _COMPARED = {
     "<=": ("at most", "less than or equal to"), "==": ("equal to",), "!=": ("not equal to",),
 }  # fmt: skip
 _NEAR = {">": ">=", ">=": ">", "<": "<=", "<=": "<", "==": "!=", "!=": "=="}
+_TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 _BOUND = re.compile(r"return \w+ [<>] (\d+)")
 _DIVISION, _FLOOR = re.compile(r" / "), re.compile(r" // ")
 _ITEMS = {"first": "[0]", "last": "[-1]", "second": "[1]", "third": "[2]", "second last": "[-2]"}
@@ -32,8 +33,9 @@ def other_comparison(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     found = COMPARISON.search(function.source)
     assert found is not None
     old, rng = found[1], slots.rng
-    new = _NEAR[old] if rng.random() < 0.6 else rng.choice([sign for sign in _COMPARED if sign != old])
-    named = [rng.choice(_COMPARED[sign]) for sign in (old, new)] if rng.random() < 0.2 else [old, new]
+    others = [sign for sign in _COMPARED if sign != old]
+    new = rng.choices((_NEAR[old], _TURNED.get(old, _NEAR[old]), rng.choice(others)), (0.4, 0.35, 0.25))[0]
+    named = [rng.choice(_COMPARED[sign]) for sign in (old, new)] if rng.random() < 0.45 else [old, new]
     return (
         slots.choice(ask, old=named[0], new=named[1]),
         function.source,

@@ -29,9 +29,9 @@ _AROUND_SHARE = 0.2
 _LINE_SHARE = 0.3
 _SPARE_SHARE = 0.05
 """Share of the functions that have an argument which they do not use."""
-_BEHIND_SHARE, _FENCED_SHARE, _INTRODUCED_SHARE = 0.16, 0.1, 0.3
+_BEHIND_SHARE, _FENCED_SHARE, _INTRODUCED_SHARE = 0.22, 0.1, 0.3
 """Shares of the prompts that have the text first, and in a fence, and of the first of those with words before it."""
-_FORM_SHARE, _TAIL_SHARE = 0.35, 0.07
+_FORM_SHARE, _TAIL_SHARE = 0.5, 0.07
 """Shares of the changes whose functions are drawn for them, and of requests that say something more."""
 _TAILS, _INTROS = read_phrasings("changes", "tails"), read_phrasings("changes", "intros")
 

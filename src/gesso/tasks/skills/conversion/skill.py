@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.conversion.everyday import draw_everyday
+from gesso.tasks.skills.conversion.forms import PHRASINGS as FORM_PHRASINGS
+from gesso.tasks.skills.conversion.forms import draw_json_lines, draw_pairs, draw_pretty
 from gesso.tasks.skills.conversion.values import (
     NO_TEXTS,
     Row,
@@ -40,9 +43,12 @@ _LISTS: dict[str, Callable[[Sequence[str]], str]] = {
     "comma separated values": ",".join,
     "a numbered list": lambda items: "\n".join(f"{i}. {item}" for i, item in enumerate(items, 1)),
 }
-_KINDS = {"table": 0.52, "list": 0.11, "values": 0.18, "nested": 0.11, "delimited": 0.08}
+_KINDS = {
+    "table": 0.36, "everyday": 0.16, "list": 0.1, "values": 0.13, "nested": 0.09, "delimited": 0.06, "pretty": 0.04,
+    "pairs": 0.035, "json lines": 0.025,
+}  # fmt: skip
 _FENCED_SHARE, _OTHERWISE_SHARE = 0.1, 0.25
-_AROUND_SHARE, _INTO_SHARE = 0.22, 0.22
+_AROUND_SHARE, _INTO_SHARE = 0.3, 0.22
 _OF_TABLES = r"\b(rows?|lines?|records?|entries|objects|columns?|header|table)\b"
 _OF_ROWS = r"header|column|\b(rows?|records?|entries|objects)\b"
 """What a single object has none of."""
@@ -52,6 +58,7 @@ _OF_LISTS = re.compile(
 """Requests for JSON that want a list even of one row."""
 _FEWEST_SPACED = 3
 """Two words with a space between them could be one item."""
+_ARTICLE_TWICE = re.compile(r"\b(which|the|what) a (?=markdown table)", re.IGNORECASE)
 _DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
@@ -83,8 +90,10 @@ _FORMATS: dict[str, tuple[Callable[[Sequence[Row]], str], tuple[str, ...]]] = {
     "yaml": (_yaml, ("YAML", "YAML", "yaml", "yml")),
     "markdown": (_markdown, ("Markdown", "Markdown", "markdown", "md")),
 }
-_SHAPES = ((1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (1, 4))
-_SHAPE_WEIGHTS = (0.25, 0.2, 0.25, 0.1, 0.1, 0.1)
+_NEW_NAMES = {"markdown": ("Markdown", "Markdown", "markdown", "md", "a Markdown table", "a markdown table")}
+"""What people call a format that they want, where it is not what they call what they have."""
+_SHAPES = ((1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (1, 4), (3, 3))
+_SHAPE_WEIGHTS = (0.18, 0.16, 0.26, 0.14, 0.16, 0.06, 0.04)
 
 
 class Conversion(Skill):
@@ -93,11 +102,12 @@ class Conversion(Skill):
     name = "conversion"
     phrasings: ClassVar = {
         "": _ASK, "list": _LIST, "around": _AROUND, "delimited in": _DELIMITED_IN, "delimited out": _DELIMITED_OUT,
-        **_INTO,
+        **_INTO, **FORM_PHRASINGS,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a table of one to three rows and two to four columns, an object that holds others, or a plain list."""
+        """Draws a table of one to four rows and two to four columns, an object that holds others, a plain list, or a
+        form of JSON."""
         kind = slots.rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
         if kind == "list":
             return self._list(slots)
@@ -110,8 +120,13 @@ class Conversion(Skill):
             return Example(self.name, prompt, answer, kind=slots.kind("nested"))
         if kind == "delimited":
             return self._delimited(slots)
+        if kind in ("pretty", "pairs", "json lines"):
+            return self._form(slots, kind)
         old, new = slots.rng.sample(sorted(_FORMATS), 2)
-        rows = _table(slots) if kind == "table" else _values(slots, nulls={old, new} == {"json", "yaml"})
+        if kind == "everyday":
+            rows = draw_everyday(slots)
+        else:
+            rows = _table(slots) if kind == "table" else _values(slots, nulls={old, new} == {"json", "yaml"})
         given = _FORMATS[old][0](rows)
         if slots.rng.random() < (2 * _OTHERWISE_SHARE if old == "markdown" else _OTHERWISE_SHARE):
             given = _otherwise(slots, old, given)
@@ -121,7 +136,15 @@ class Conversion(Skill):
         answer = _FORMATS[new][0](rows)
         if new == "json" and len(rows) == 1 and _OF_LISTS.search(prompt):
             answer = f"[{answer}]"
-        return Example(self.name, prompt, answer, kind=slots.kind(new if kind == "table" else "values"))
+        return Example(self.name, prompt, answer, kind=slots.kind(new if kind == "table" else kind))
+
+    def _form(self, slots: Slots, kind: str) -> Example:
+        if kind == "json lines":
+            formats = [(names[0], write) for form, (write, names) in _FORMATS.items() if form != "yaml"]
+            prompt, answer = draw_json_lines(slots, formats)
+        else:
+            prompt, answer = (draw_pretty if kind == "pretty" else draw_pairs)(slots)
+        return Example(self.name, prompt, answer, kind=slots.kind(kind))
 
     def _list(self, slots: Slots) -> Example:
         rng = slots.rng
@@ -153,7 +176,10 @@ class Conversion(Skill):
         return Example(self.name, prompt, text if into else delimited, kind=slots.kind("delimited"))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the reference's lines, white space at their ends aside; JSON by its value, one row as a list, too."""
+        """Accepts the reference's lines, white space at their ends aside; JSON by its value, one row as a list, too,
+        but where its lines and spaces are what was asked for."""
+        if example.kind.startswith(("pretty", "json lines")):
+            return text.strip() == example.answer
         if example.answer[0] in "[{":
             return same_json(example.answer, text) or same_json(f"[{example.answer}]", text)
         lines, reference = ([line.rstrip() for line in t.strip().split("\n")] for t in (text, example.answer))
@@ -162,14 +188,15 @@ class Conversion(Skill):
 
 def _worded(slots: Slots, old: str, new: str, given: str, without: str) -> str:
     """Draws the request: with the data around, behind or before it, some in words of the new form alone."""
-    old_name, new_name = (slots.rng.choice(_FORMATS[form][1]) for form in (old, new))
+    old_name = slots.rng.choice(_FORMATS[old][1])
+    new_name = slots.rng.choice(_NEW_NAMES.get(new, _FORMATS[new][1]))
     if old == "csv" and "," not in given:
         old_name = "CSV"
     kind = slots.rng.random()
     if kind < _AROUND_SHARE:
         return slots.choice(_AROUND, data=given, old=old_name, new=new_name)
     ask = _INTO[new] if kind < _AROUND_SHARE + _INTO_SHARE else _ASK
-    return slots.request(ask, given, without=without, old=old_name, new=new_name)
+    return _ARTICLE_TWICE.sub(r"\1 ", slots.request(ask, given, without=without, old=old_name, new=new_name))
 
 
 def _fenced(slots: Slots, form: str, given: str) -> str:

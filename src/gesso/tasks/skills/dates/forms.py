@@ -132,6 +132,7 @@ _FORMS = (
         0.6,
     ),
 )  # fmt: skip
+ISO_FORM = _FORMS[0]
 _READ = (
     DateForm("{th} {month} {y}", ("the form {example}", "words like {example}"), ("an ordinal number ({example})",)),
     DateForm("the {th} of {month} {y}"),

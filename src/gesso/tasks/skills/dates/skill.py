@@ -14,15 +14,16 @@ from gesso.tasks.skills.dates.counts import (
     form_of_month,
     of_months,
 )
-from gesso.tasks.skills.dates.draws import draw_date, draw_last_day, moved
-from gesso.tasks.skills.dates.forms import MONTHS, DateForm, draw_form
+from gesso.tasks.skills.dates.draws import draw_date, draw_last_day
+from gesso.tasks.skills.dates.forms import MONTHS, draw_form
+from gesso.tasks.skills.dates.moves import MOVES, SIDES, shifted_date, time_between, two_days_on
+from gesso.tasks.skills.dates.relations import RELATIONS, date_of_parts, is_before, months_on, quarter_of
 from gesso.tasks.skills.dates.styles import CHANGES, change_style, name_style, read_in_order
 from gesso.tasks.skills.dates.texts import TEXTS, dates_inside, several_dates
 from gesso.tasks.skills.dates.words import spoken
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 
 _FORM = read_phrasings("dates", "form")
 _ISO = read_phrasings("dates", "iso")
@@ -30,28 +31,11 @@ _PART = read_phrasings("dates", "part")
 _NEXT = read_phrasings("dates", "next")
 _TOMORROW = read_phrasings("dates", "tomorrow")
 _WEEKDAY = read_phrasings("dates", "weekday")
-_SHIFT = read_phrasings("dates", "shift")
-_PLUS = read_phrasings("dates", "plus")
-_BETWEEN = read_phrasings("dates", "between")
-_UNITS = read_phrasings("dates", "units between")
 _EARLIER = read_phrasings("dates", "earlier")
 _EARLIEST = read_phrasings("dates", "earliest")
-_SIDES = {
-    True: {
-        "side": "after", "follows": "follows", "later": "later", "move": "forward", "turn": "next",
-        "add": "Add one day to", "tomorrow": "will it be tomorrow", "verb": "Add", "preposition": "to",
-        "relative": "tomorrow", "is": "is", "be": "will be", "sign": "+", "word": "plus", "make": "add",
-    },
-    False: {
-        "side": "before", "follows": "precedes", "later": "earlier", "move": "back", "turn": "previous",
-        "add": "Subtract one day from", "tomorrow": "was it yesterday", "verb": "Subtract", "preposition": "from",
-        "relative": "yesterday", "is": "was", "be": "was", "sign": "-", "word": "minus", "make": "subtract",
-    },
-}  # fmt: skip
 _CASED = ("inside", "several", "found")
 """Kinds whose data come back in the same letters."""
 _SMALL_SHARE = 0.16
-_DAYS = (2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 10, 12, 14, 14, 15, 20, 21, 28, 30, 30, 60, 90, 100)
 
 
 class Dates(Skill):
@@ -61,18 +45,18 @@ class Dates(Skill):
     name = "dates"
     phrasings: ClassVar = {
         "form": _FORM, "iso": _ISO, "part": _PART, "next": _NEXT, "tomorrow": _TOMORROW, "weekday": _WEEKDAY,
-        "shift": _SHIFT, "plus": _PLUS, "between": _BETWEEN, "units between": _UNITS, "earlier": _EARLIER,
-        "earliest": _EARLIEST, **TEXTS, **CHANGES, **COUNTS,
+        "earlier": _EARLIER, "earliest": _EARLIEST, **MOVES, **RELATIONS, **TEXTS, **CHANGES, **COUNTS,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draws dates of the years 1000 to 2999, a month, a year or a day of the week; a part of the requests are all
         in small letters."""
         kinds = {
-            self._form: 0.29, several_dates: 0.06, dates_inside: 0.065, name_style: 0.03, change_style: 0.055,
-            read_in_order: 0.03, form_of_month: 0.03, self._part: 0.06, self._next: 0.12, self._shift: 0.085,
-            self._weekday: 0.05, day_of_date: 0.03, self._between: 0.05, of_months: 0.085, end_of_month: 0.02,
-            self._earlier: 0.035, age_on_date: 0.01,
+            self._form: 0.26, several_dates: 0.055, dates_inside: 0.06, name_style: 0.025, change_style: 0.065,
+            read_in_order: 0.025, form_of_month: 0.02, self._part: 0.055, self._next: 0.1, shifted_date: 0.19,
+            self._weekday: 0.05, day_of_date: 0.02, time_between: 0.075, of_months: 0.08, end_of_month: 0.02,
+            self._earlier: 0.035, age_on_date: 0.01, is_before: 0.02, months_on: 0.015, quarter_of: 0.01,
+            date_of_parts: 0.02, two_days_on: 0.01,
         }  # fmt: skip
         prompt, answer, kind = slots.rng.choices(tuple(kinds), tuple(kinds.values()))[0](slots)
         if kind not in _CASED and "%" not in prompt and slots.rng.random() < _SMALL_SHARE:
@@ -121,7 +105,7 @@ class Dates(Skill):
             date += datetime.timedelta(0 if after else 1)
         old = draw_form(rng, given=True, date=date)
         asks = _TOMORROW if rng.random() < 0.45 else _NEXT
-        prompt = slots.question(asks, date=old.write(date), **_SIDES[after])
+        prompt = slots.question(asks, date=old.write(date), **SIDES[after])
         return prompt, old.write(date + datetime.timedelta(1 if after else -1)), "next"
 
     def _weekday(self, slots: Slots) -> tuple[str, str, str]:
@@ -129,51 +113,9 @@ class Dates(Skill):
         place, after = rng.randrange(7), rng.random() < 0.6
         count = rng.randint(2, 9)
         when = f"will it be in {count} days" if after else f"was it {count} days ago"
-        text = slots.question(_WEEKDAY, day=WEEKDAYS[place], count=count, when=when, **_SIDES[after])
+        text = slots.question(_WEEKDAY, day=WEEKDAYS[place], count=count, when=when, **SIDES[after])
         steps = count if re.search(rf"\b{count} days", text) else 1
         return text, WEEKDAYS[(place + (steps if after else -steps)) % 7], "weekday"
-
-    def _shift(self, slots: Slots) -> tuple[str, str, str]:
-        """Some days, weeks, months or years after or before; two in five near the end of a month, as most are that
-        people ask about."""
-        rng = slots.rng
-        date, after = draw_date(rng), rng.random() < 0.6
-        unit = rng.choices(("day", "week", "month", "year"), (0.5, 0.24, 0.14, 0.12))[0]
-        count = {"day": rng.choice(_DAYS), "week": rng.choice((1, 1, 1, 2, 2, 3, 4, 6)),
-                 "month": rng.choice((1, 1, 2, 3, 3, 4, 6, 6, 9)), "year": rng.randint(1, 20)}[unit]  # fmt: skip
-        if unit in ("day", "week") and rng.random() < 0.3:
-            days = rng.randint(0, 8)
-            date = draw_last_day(rng) + datetime.timedelta(-days if after else days + 1)
-        old = draw_form(rng, given=True, date=date)
-        shown = spell(count) if rng.random() < 0.3 else str(count)
-        if count == 1 and rng.random() < 0.6:
-            shown = "a"
-        asks = _PLUS if rng.random() < 0.4 else _SHIFT
-        words = {"n": shown, "unit": unit if count == 1 else f"{unit}s", "date": old.write(date), **_SIDES[after]}
-        return (
-            slots.frame(slots.choice(asks, **words)),
-            old.write(moved(date, count if after else -count, unit)),
-            "shift",
-        )
-
-    def _between(self, slots: Slots) -> tuple[str, str, str]:
-        """Days between two dates, half of the times in the same month; or whole weeks, months or years."""
-        rng = slots.rng
-        first, days = draw_date(rng), rng.choice((rng.randint(1, 10), rng.randint(1, 31), rng.choice((7, 14, 30, 31))))
-        if rng.random() < 0.5:
-            first = first.replace(day=rng.randint(1, 14))
-            days = rng.randint(1, 14)
-        form = draw_form(rng, given=True, date=first)
-        if rng.random() < 0.2:
-            return self._units_between(slots, first.replace(day=min(first.day, 28)), form)
-        ask = slots.choice(_BETWEEN, a=form.write(first), b=form.write(first + datetime.timedelta(days)))
-        return slots.frame(ask), str(days), "between"
-
-    def _units_between(self, slots: Slots, first: datetime.date, form: DateForm) -> tuple[str, str, str]:
-        unit = slots.rng.choices(("week", "month", "year"), (0.5, 0.25, 0.25))[0]
-        count = slots.rng.randint(2, {"week": 8, "month": 11, "year": 60}[unit])
-        words = {"a": form.write(first), "b": form.write(moved(first, count, unit)), "unit": f"{unit}s"}
-        return slots.frame(slots.choice(_UNITS, **words)), str(count), "units between"
 
     def _earlier(self, slots: Slots) -> tuple[str, str, str]:
         rng = slots.rng

@@ -26,6 +26,10 @@ _YEARLESS = (("{d} {month} {y}", "{d} {month}"), ("{month} {d}, {y}", "{month} {
              ("{y:04d}-{m:02d}-{d:02d}", "{m:02d}-{d:02d}"), ("{month} {th}, {y}", "{month} {th}"))  # fmt: skip
 _SWAPPED = (("{d:02d}/{m:02d}/{y}", "{m:02d}/{d:02d}/{y}"), ("{m:02d}/{d:02d}/{y}", "{d:02d}/{m:02d}/{y}"),
             ("{d:02d}-{m:02d}-{y}", "{m:02d}-{d:02d}-{y}"), ("{d} {month} {y}", "{month} {d} {y}"))  # fmt: skip
+_NUMBERED = (
+    *(("{y:04d}-{m:02d}-{d:02d}", "{d} {month} {y}"),) * 2, ("{d:02d}.{m:02d}.{y}", "{d} {month} {y}"),
+    ("{d:02d}/{m:02d}/{y}", "{d} {month} {y}"), ("{m:02d}/{d:02d}/{y}", "{month} {d}, {y}"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ _SHORTENED = tuple((form, form.replace("{month}", "{short}")) for form in _LONG)
 _CHANGES = {
     "shorten": _change("shorten", _SHORTENED, 0.2),
     "lengthen": _change("lengthen", _SHORTENED, 0.12, back=True),
+    "month word": _change("month word", _NUMBERED, 0.22),
     "ordinal": _change("ordinal", _PLAIN, 0.12),
     "cardinal": _change("cardinal", _PLAIN, 0.06, back=True),
     "zeros": _change("zeros", _ZEROS, 0.07),
@@ -110,7 +115,7 @@ def _fitting(date: datetime.date, kind: str, rng: random.Random) -> datetime.dat
         return date.replace(day=rng.randint(1, 9)) if date.month > 9 or rng.random() < 0.6 else date
     if kind in ("shorten", "lengthen") and date.month == 5:
         return date.replace(month=rng.choice((1, 8)))
-    if kind == "swap":
+    if kind in ("swap", "month word"):
         return date.replace(day=rng.randint(13, 28))
     return date
 

@@ -1,9 +1,9 @@
 """Draws what is asked of repetitions beside their removal from a list: the last of each, whatever the case, words that
 stand twice in a sentence, letters of a word, two lists, and lists in code."""
 
-from collections import Counter
 from itertools import groupby, pairwise
 
+from gesso.tasks.skills.duplicates.letters import LETTER_SECTIONS, ask_letters
 from gesso.tasks.skills.entries import draw_entries
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
 from gesso.tasks.skills.patterns import read_phrasings
@@ -13,10 +13,13 @@ from gesso.tasks.skills.wide_layouts import draw_wide_layout
 
 MORE_SECTIONS = {
     name: read_phrasings("duplicates", name)
-    for name in ("last", "case", "doubled", "letters", "runs", "letter", "sorted words", "sorted numbers",
+    for name in ("last", "case", "exact", "doubled", "sorted words", "sorted numbers",
                  "neighbours", "several", "most", "both", "merge", "code")
-}  # fmt: skip
+} | LETTER_SECTIONS  # fmt: skip
 _SMALL = ("the", "to", "a", "and", "of", "in", "is", "was", "it", "that", "on", "for")
+_SIMPLE, _SIMPLE_SHARE = (COMMAS, COMMAS, SPACES, SPACES, LINES), 0.6
+_TELLING_SHARE = 0.85
+"""How often the last of each are asked for where they are not in the order of the first."""
 _SIDES = (COMMAS, COMMAS, COMMAS, SPACES, Layout(", ", whole="[{}]"), Layout("; "))
 
 
@@ -34,9 +37,18 @@ def repeat(slots: Slots, distinct: list[str]) -> list[str]:
 
 def last_of_each(slots: Slots) -> tuple[str, str]:
     """Keeps the last of each item, not the first."""
-    distinct, layout = draw_words(slots, slots.rng.randint(2, 5))
-    given = repeat(slots, distinct)
+    rng = slots.rng
+    distinct, layout = draw_words(slots, rng.choice((2, 2, 3, 3, 4, 5)))
+    if rng.random() < _SIMPLE_SHARE:
+        layout = rng.choice(_SIMPLE)
+    if rng.random() < 0.2:
+        distinct = [str(n) for n in slots.numbers(len(distinct), 2)]
+        layout = COMMAS if layout.separator not in (", ", " ", "\n") else layout
+    given = distinct + rng.choices(distinct, k=rng.choice((1, 1, 2, 2, 3)))
+    rng.shuffle(given)
     kept = list(dict.fromkeys(given[::-1]))[::-1]
+    if kept == list(dict.fromkeys(given)) and rng.random() < _TELLING_SHARE:
+        return last_of_each(slots)
     return _ask(slots, "last", given, layout), layout.answer(kept)
 
 
@@ -52,6 +64,17 @@ def any_case(slots: Slots) -> tuple[str, str]:
     for word in given:
         first.setdefault(word.lower(), word)
     return _ask(slots, "case", given, layout), layout.answer(list(first.values()))
+
+
+def exact(slots: Slots) -> tuple[str, str]:
+    """Takes a word in capitals and in small letters for two."""
+    rng = slots.rng
+    layout = rng.choice(_SIMPLE) if rng.random() < _SIMPLE_SHARE else draw_wide_layout(rng, numbered=False)
+    word, *others = slots.words(rng.choice((2, 2, 3)))
+    forms = rng.sample((word, word.capitalize(), word.upper()), rng.choice((2, 2, 3)))
+    given = forms + others + rng.choices(forms, k=rng.choice((1, 1, 2)))
+    rng.shuffle(given)
+    return _ask(slots, "exact", given, layout), layout.answer(list(dict.fromkeys(given)))
 
 
 def doubled_words(slots: Slots) -> tuple[str, str]:
@@ -71,24 +94,6 @@ def doubled_words(slots: Slots) -> tuple[str, str]:
         again = word.lower() if place == 0 and rng.random() < 0.8 else word
         given += [word, again] if place in chosen else [word]
     return placed_request(slots, MORE_SECTIONS["doubled"], " ".join(given), loose=True), " ".join(words)
-
-
-def letters_once(slots: Slots) -> tuple[str, str]:
-    """Letters of a word: each once, no two alike side by side, or the one that is there twice."""
-    rng = slots.rng
-    asked = rng.choices(("letters", "runs", "letter"), (0.6, 0.2, 0.2))[0]
-    while True:
-        word = slots.word()
-        times = Counter(word)
-        if asked == "runs":
-            word = "".join(letter * rng.choice((1, 1, 1, 2, 3)) for letter in word)
-            answer = "".join(letter for letter, _ in groupby(word))
-        elif asked == "letter":
-            answer = "".join(letter for letter in times if times[letter] > 1)
-        else:
-            answer = "".join(times)
-        if len(answer) < len(word) and (asked != "letter" or (len(answer) == 1 and times[answer] == 2)):
-            return placed_request(slots, MORE_SECTIONS[asked], word), answer
 
 
 def sorted_once(slots: Slots) -> tuple[str, str]:
@@ -182,8 +187,9 @@ def _few(found: list[str], layout: Layout) -> str:
 MORE_KINDS = {
     "last": last_of_each,
     "case": any_case,
+    "exact": exact,
     "doubled": doubled_words,
-    "letters": letters_once,
+    "letters": ask_letters,
     "sorted": sorted_once,
     "neighbours": neighbours,
     "several": several_repeated,

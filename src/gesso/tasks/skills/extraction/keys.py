@@ -16,7 +16,7 @@ _NO_NOUNS = frozenset(
 """)
 )
 """Keys that have no article before them."""
-_SEPARATORS = (", ", ", ", ", ", ", ", ",", " / ", "/", " | ", " + ", " & ", "; ", " ")
+_SEPARATORS = (", ", ", ", ", ", ", ", ",", " / ", "/", " | ", " + ", " & ", "; ", " ", " n ", " and ")
 OF_SEVERAL = re.compile(r"\b(are|these|those|them|their|each)\b")
 """Words of requests that speak of several keys."""
 _AND = (" and ", " and ", " & ", ", and ")
@@ -38,11 +38,16 @@ def asked(slots: Slots, phrasings: Phrasings, keys: list[str], **values: str) ->
             pattern.replace("the keys {", "the key {").replace("keys {", "key {").replace("these keys", "this key")
         )
         pattern = pattern.replace("hat are {the}", "hat is {the}")
+    return with_keys(rng, pattern, keys, **values)
+
+
+def with_keys(rng: random.Random, pattern: str, keys: list[str], **values: str) -> str:
+    """Writes the keys into a pattern."""
     texts = {
         "keys": _joined(rng, keys),
         "list": _listed(rng, keys),
         "the": _with_articles(rng, keys),
-        "braces": _in_braces(rng, keys),
+        "braces": braced(rng, keys),
         "lines": _on_lines(rng, keys),
         "empty": _emptied(rng, keys),
         **values,
@@ -73,7 +78,8 @@ def _with_articles(rng: random.Random, keys: list[str]) -> str:
     return f"the {' and '.join(filter(None, (', '.join(keys[:-1]), keys[-1])))}"
 
 
-def _in_braces(rng: random.Random, keys: list[str]) -> str:
+def braced(rng: random.Random, keys: list[str]) -> str:
+    """Returns the keys in braces."""
     quote = rng.choice(("{}", "{}", "{}", '"{}"'))
     inner = rng.choice((", ", ", ", ",", "; ")).join(quote.format(key) for key in keys)
     return rng.choice(("{%s}", "{%s}", "{ %s }")) % inner

@@ -3,10 +3,12 @@
 from decimal import Decimal
 
 from gesso.tasks.skills.extraction.keys import asked
+from gesso.tasks.skills.extraction.missing import draw_missing
 from gesso.tasks.skills.extraction.placing import among_others, placed
 from gesso.tasks.skills.extraction.rows import draw_rows, draw_values
 from gesso.tasks.skills.extraction.telling import by_letters, dumps, is_measured, named, pick, tell
 from gesso.tasks.skills.extraction.values import Value
+from gesso.tasks.skills.extraction.whole import draw_whole
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
 
@@ -15,19 +17,16 @@ ASK = read_phrasings("record_extraction", "ask")
 _SENTENCE_ASK = read_phrasings("extraction", "ask")
 _NUMBERS = read_phrasings("record_extraction", "numbers")
 _NOTES = read_phrasings("record_extraction", "notes")
-_MISSING = read_phrasings("record_extraction", "missing")
 _ONE_KEY = read_phrasings("record_extraction", "one key")
 _PAIRS = read_phrasings("record_extraction", "pairs")
 _ASK_PAIRS = read_phrasings("record_extraction", "ask pairs")
 PHRASINGS = {
-    "told": _TOLD, "ask": ASK, "numbers": _NUMBERS, "notes": _NOTES, "missing": _MISSING, "one key": _ONE_KEY,
+    "told": _TOLD, "ask": ASK, "numbers": _NUMBERS, "notes": _NOTES, "one key": _ONE_KEY,
     "pairs": _PAIRS, "ask pairs": _ASK_PAIRS,
 }  # fmt: skip
 _ALL_SHARE, _OLD_ASK_SHARE, _NOTE_SHARE, _NUMBER_NOTE_SHARE, _AROUND_SHARE = 0.55, 0.3, 0.12, 0.12, 0.12
-_MISSING_SHARE = 0.03
-_ABSENT = ("email", "phone", "age", "hobby", "website", "temperature", "birthday")
-"""What a text may be asked for in vain."""
-_FORMS, _FORM_WEIGHTS = ("record", "pairs", "rows", "values"), (0.77, 0.11, 0.05, 0.07)
+_MISSING_SHARE, _WHOLE_SHARE = 0.03, 0.15
+_FORMS, _FORM_WEIGHTS = ("record", "pairs", "rows", "values"), (0.75, 0.11, 0.07, 0.07)
 
 
 def draw_record(slots: Slots) -> tuple[str, str]:
@@ -58,8 +57,9 @@ def draw_record(slots: Slots) -> tuple[str, str]:
         ask = asked(slots, _ONE_KEY, keys, key=keys[0], shape=shape)
     else:
         if rng.random() < _MISSING_SHARE:
-            answer = _with_missing(slots, answer, {name for fact in facts for name in fact.names})
-            keys = list(answer)
+            return draw_missing(slots, text, answer, {name for fact in facts for name in fact.names})
+        if rng.random() < _WHOLE_SHARE:
+            return draw_whole(slots, keys, text), dumps(answer)
         ask = asked(slots, _SENTENCE_ASK if rng.random() < _OLD_ASK_SHARE else ASK, keys)
     ask = _with_note(slots, ask, answer)
     return placed(slots, ask, text), dumps(answer)
@@ -70,26 +70,14 @@ def _with_note(slots: Slots, ask: str, answer: dict[str, Value]) -> str:
     rng = slots.rng
     numbers = [key for key, value in answer.items() if isinstance(value, int | Decimal)]
     note = ""
-    if None in answer.values():
-        note = pick(slots, _MISSING)
-    elif numbers and rng.random() < _NUMBER_NOTE_SHARE:
+    if numbers and rng.random() < _NUMBER_NOTE_SHARE:
         note = pick(slots, _NUMBERS).format(key=rng.choice(numbers))
         note = note[0].upper() + note[1:] if rng.random() < 0.6 else note
     elif rng.random() < _NOTE_SHARE:
         note = pick(slots, _NOTES)
-    if not note:
+    if not note or "\n" in ask:
         return ask
-    if "\n" in ask:
-        return f"~{ask.removeprefix('~')}\n{note}" if None in answer.values() else ask
     return f"~{ask.removeprefix('~')}{'.' if ask[-1] not in '.?!:' else ''} {note}"
-
-
-def _with_missing(slots: Slots, facts: dict[str, Value], told: set[str]) -> dict[str, Value]:
-    """The facts with one between them that the text does not tell."""
-    found: list[tuple[str, Value]] = list(facts.items())
-    key = slots.rng.choice([key for key in _ABSENT if key not in told])
-    found.insert(slots.rng.randint(0, len(found)), (key, None))
-    return dict(found)
 
 
 def _pairs(slots: Slots) -> tuple[str, str]:

@@ -9,12 +9,14 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.extraction.keys import OF_SEVERAL
 from gesso.tasks.skills.extraction.keys import asked as asked_for
+from gesso.tasks.skills.extraction.labelled import draw_labelled
+from gesso.tasks.skills.extraction.people import draw_people
 from gesso.tasks.skills.extraction.placing import beside, framed, placed
 from gesso.tasks.skills.extraction.questions import draw_question
 from gesso.tasks.skills.extraction.records import ASK, draw_record
 from gesso.tasks.skills.extraction.telling import dumps, is_measured
 from gesso.tasks.skills.extraction.tokens import draw_tokens
-from gesso.tasks.skills.extraction.values import Value
+from gesso.tasks.skills.extraction.values import DRAWN, Value
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
@@ -31,7 +33,7 @@ _TRIP = read_phrasings("extraction", "trip")
 _LISTED = read_phrasings("extraction", "listed")
 _THINGS = read_phrasings("extraction", "things")
 _DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "things": _THINGS, "listed": _LISTED}
-_TRAINED_WEIGHTS = (1, 1, 1, 1, 3, 2)
+_TRAINED_WEIGHTS = (1.2, 1, 1, 1, 2.4, 1.6)
 """Weights of the kinds of sentences in training: things of all kinds and pairs are learned last."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _JOBS = ("doctor", "teacher", "nurse", "baker", "pilot", "farmer", "lawyer", "singer", "painter", "cook")
@@ -84,9 +86,10 @@ _KINDS_OF_PLACE = ("Street", "Road", "Park", "Hall", "Square", "Bay", "Lake", "H
 _SIZES = ("small", "medium", "large", "S", "M", "L", "XL")
 _PLAIN_SHARE, _FRAMED_SHARE, _WIDE_SHARE = 0.08, 0.3, 0.3
 _OTHERS: Mapping[str, Callable[[Slots], tuple[str, str]]] = {
-    "records": draw_record, "tokens": draw_tokens, "questions": draw_question,
+    "records": draw_record, "tokens": draw_tokens, "questions": draw_question, "people": draw_people,
+    "labelled": draw_labelled,
 }  # fmt: skip
-_OTHERS_SHARE, _OTHERS_WEIGHTS = 0.38, (0.42, 0.3, 0.28)
+_OTHERS_SHARE, _OTHERS_WEIGHTS = 0.56, (0.22, 0.165, 0.165, 0.29, 0.16)
 """What does not ask for facts by the names of a sentence's patterns."""
 _KEY_SHARE = 0.12
 """Share of the requests that name facts otherwise than the sentence's patterns do."""
@@ -114,8 +117,8 @@ class Extraction(Skill):
     phrasings: ClassVar = {"ask": _ASK, "plain": _PLAIN, **_DOMAINS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a sentence and one to all of its facts, in any order; a few are asked for without JSON. Two in five are
-        of the other kinds: records, single values by their sort, and questions."""
+        """Draws a sentence and one to all of its facts, in any order; a few are asked for without JSON. More than
+        half are of the other kinds: records, single values by their sort, questions, people and values with names."""
         rng = slots.rng
         if rng.random() < _OTHERS_SHARE:
             kind = rng.choices(tuple(_OTHERS), _OTHERS_WEIGHTS)[0]
@@ -204,7 +207,7 @@ def _address(slots: Slots) -> str:
 
 _DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "name": Slots.name,
-    "city": Slots.city,
+    "city": DRAWN["city"],
     "item": _word,
     "age": lambda slots: slots.rng.randint(1, 99),
     "job": lambda slots: slots.rng.choice(_JOBS) if slots.rng.random() < 0.4 else slots.word(),
@@ -220,7 +223,7 @@ _DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "seat": lambda slots: f"{slots.rng.randint(1, 60)}{slots.rng.choice('ABCDEF')}",
     "score": lambda slots: f"{slots.rng.randint(0, 9)}:{slots.rng.randint(0, 9)}",
     "size": lambda slots: slots.rng.choice(_SIZES) if slots.rng.random() < 0.7 else slots.rng.randint(30, 50),
-    "title": lambda slots: " ".join(word.capitalize() for word in slots.words(slots.rng.randint(1, 3))),
+    "title": DRAWN["title"],
     "version": lambda slots: f"{slots.rng.randint(0, 19)}.{slots.rng.randint(0, 19)}",
     **dict.fromkeys(("color", "colour"), lambda slots: slots.rng.choice(COLOURS)),
     **dict.fromkeys(_PEOPLE, _person),

@@ -18,7 +18,9 @@ from gesso.tasks.skills.slots import Slots
 _FIELD = re.compile(r"\{([\w/]+)(?::(\w+))?\}")
 _OWN_NAME = 0.6
 """Share of the values that are asked for by their first name."""
-_SMALL_SHARE = 0.05
+_SMALL_SHARE, _SPACED_SHARE = 0.08, 0.35
+_CODE_NAMES = frozenset({"how_many", "e_mail"})
+"""Names that have no spaces in place of their underscores."""
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio])")
 _MEASURE = re.compile(
     r"[ -]?(%|°|percent|degrees|k?m|[cm]m|(?:kilo|centi|milli)?(?:met|lit)(?:re|er)s?|[km]?g|grams?|kilos?|ml|l|MB|GB"
@@ -77,6 +79,8 @@ def named(rng: random.Random, facts: list[Fact]) -> dict[str, Value]:
     for fact in facts:
         free = [name for name in fact.names if name not in found]
         name = fact.names[0] if fact.names[0] in free and rng.random() < _OWN_NAME else rng.choice(free)
+        if "_" in name and name not in _CODE_NAMES and rng.random() < _SPACED_SHARE:
+            name = name.replace("_", " ")
         found[name] = fact.value
     return found
 

@@ -12,7 +12,7 @@ from gesso.tasks.skills.patterns import expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
 
 _TEXT = read_phrasings("token_extraction", "text")
-_ONE = read_phrasings("token_extraction", "one")
+ONE = read_phrasings("token_extraction", "one")
 _SEVERAL = read_phrasings("token_extraction", "several")
 _ASKED = read_phrasings("token_extraction", "asked")
 _NOTES = read_phrasings("token_extraction", "notes")
@@ -20,9 +20,9 @@ _LAYOUTS = {
     name: read_phrasings("token_extraction", name)
     for name in ("commas", "lines", "spaces", "semicolons", "bullets", "array")
 }
-_LAYOUT_WEIGHTS = (0.4, 0.35, 0.06, 0.06, 0.06, 0.07)
+_LAYOUT_WEIGHTS = (0.3, 0.3, 0.05, 0.05, 0.06, 0.24)
 _BETWEEN = {"commas": ", ", "lines": "\n", "spaces": " ", "semicolons": "; "}
-PHRASINGS = {"text": _TEXT, "one": _ONE, "several": _SEVERAL, "tokens asked": _ASKED, "only": _NOTES, **_LAYOUTS}
+PHRASINGS = {"text": _TEXT, "one": ONE, "several": _SEVERAL, "tokens asked": _ASKED, "only": _NOTES, **_LAYOUTS}
 _NOUNS = {
     "email": ("email", "email address", "e-mail address", "mail address", "email", "e-mail"),
     "url": ("url", "URL", "link", "web address", "website", "url"),
@@ -111,18 +111,12 @@ def _ask_one(slots: Slots, sort: str) -> str:
     questions = _questions(slots, sort)
     if questions and slots.rng.random() < _ASKED_SHARE:
         return f"~{expand(slots.rng.choice(questions), slots.rng)}"
-    return with_article(pick(slots, _ONE).format(noun=_noun(slots, sort)[0]))
+    return with_article(pick(slots, ONE).format(noun=_noun(slots, sort)[0]))
 
 
 def _ask_several(slots: Slots, sort: str, values: Sequence[Value]) -> tuple[str, str]:
     rng = slots.rng
-    layout, how = "commas", ""
-    with_commas = any("," in str(value) for value in values)
-    if with_commas or rng.random() < _LAYOUT_SHARE:
-        layout = rng.choices(tuple(_LAYOUTS), _LAYOUT_WEIGHTS)[0]
-        if (layout == "spaces" and any(" " in str(value) for value in values)) or (layout == "commas" and with_commas):
-            layout = "lines"
-        how = _how(slots, layout)
+    how, answer = draw_layout(slots, values)
     count = _COUNTS[len(values)]
     questions = _questions(slots, f"{sort}s")
     if not how and questions and rng.random() < _ASKED_SHARE:
@@ -135,7 +129,19 @@ def _ask_several(slots: Slots, sort: str, values: Sequence[Value]) -> tuple[str,
         if "{noun}" in pattern:
             noun = noun.removeprefix("name of the ")
         ask = pattern.format(noun=noun, nouns=nouns, how=how, n=count)
-    return ask, _answer(layout, values)
+    return ask, answer
+
+
+def draw_layout(slots: Slots, values: Sequence[Value]) -> tuple[str, str]:
+    """Draws what a request says about the layout of several values, most often nothing, and the values so."""
+    rng = slots.rng
+    with_commas = any("," in str(value) for value in values)
+    if not with_commas and rng.random() >= _LAYOUT_SHARE:
+        return "", _answer("commas", values)
+    layout = rng.choices(tuple(_LAYOUTS), _LAYOUT_WEIGHTS)[0]
+    if (layout == "spaces" and any(" " in str(value) for value in values)) or (layout == "commas" and with_commas):
+        layout = "lines"
+    return _how(slots, layout), _answer(layout, values)
 
 
 def _how(slots: Slots, layout: str) -> str:

@@ -40,6 +40,15 @@ _LEVELS = words_of("ERROR WARN INFO DEBUG WARNING FATAL error warn info")
 _ROLES = words_of("admin editor viewer owner guest manager moderator member reader writer")
 _ENDINGS = ("com", "org", "net", "io", "de", "co.uk", "edu", "eu", "example", "info")
 _PEAKS = ("Mount {}", "Mount {}", "{}", "{} Peak", "Mt. {}")
+_COUNTRIES = words_of("""
+    Japan Spain Italy Kenya Peru Norway Canada Brazil Egypt India France Chile Ghana Poland Turkey Mexico Iran Cuba
+""")
+_OF_FIRMS = ("Foods", "Ltd", "& Sons", "Bakery", "Tools", "Media", "Inc", "GmbH", "Motors", "Books", "Hotels", "Group")
+_BEFORE_CITIES = ("New", "New", "San", "Port", "Saint", "Fort", "Santa", "North", "Bad", "Old")
+_STATES = words_of("open closed done pending shipped paid late cancelled blocked ready new lost")
+_CARRIERS = words_of("DHL UPS GLS DPD FedEx Hermes")
+_LICENSES = ("MIT", "BSD", "GPL", "Apache 2.0", "ISC", "LGPL", "MPL", "GPL-3.0")
+_GRADES = ("A", "B", "C", "D", "A1", "B2", "C1", "3b", "5a", "7c", "A-", "B+")
 _PHONES = (
     "555-0###", "###-####", "(###) ###-####", "###-###-####", "0### ######", "+## ### #####", "+## ## #### ####",
     "0##/#######", "0### ### ###", "###.###.####", "+1-###-###-####",
@@ -89,8 +98,26 @@ def _full(slots: Slots) -> str:
 def _person(slots: Slots) -> str:
     chance = slots.rng.random()
     if chance < 0.15:
-        return f"{slots.rng.choice(_TITLES)} {_last(slots)}"
+        return f"{slots.rng.choice(_TITLES)} {_last(slots) if chance < 0.1 else _full(slots)}"
     return _full(slots) if chance < 0.5 else slots.first_name()
+
+
+def _city(slots: Slots) -> str:
+    """A city, now and then of two words."""
+    city = slots.city()
+    if slots.rng.random() < 0.12 and " " not in city:
+        return f"{slots.rng.choice(_BEFORE_CITIES)} {city}"
+    return city
+
+
+def _company(slots: Slots) -> str:
+    return f"{slots.city()} {slots.rng.choice(_OF_FIRMS)}" if slots.rng.random() < 0.6 else slots.city()
+
+
+def _clock(slots: Slots) -> str:
+    hour, minute = slots.rng.randint(1, 12), slots.rng.randint(0, 59)
+    return slots.rng.choice((f"{hour}:{minute:02d}", f"{hour}:{minute:02d}", f"{hour}:30", f"{hour:02d}:{minute:02d}",
+                             f"{hour}am", f"{hour} pm", f"{hour}:{minute:02d} pm"))  # fmt: skip
 
 
 def _email(slots: Slots) -> str:
@@ -164,7 +191,8 @@ def _time(slots: Slots) -> str:
 
 
 def _title(slots: Slots) -> str:
-    return " ".join(word.capitalize() for word in slots.words(slots.rng.choice((1, 2, 2, 3))))
+    title = " ".join(word.capitalize() for word in slots.words(slots.rng.choice((1, 2, 2, 3))))
+    return f"{slots.rng.choice(('The', 'The', 'A', 'My'))} {title}" if slots.rng.random() < 0.35 else title
 
 
 def _user(slots: Slots) -> str:
@@ -190,9 +218,20 @@ DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "first": lambda slots: slots.first_name(),
     "last": _last,
     "full": _full,
-    "city": lambda slots: slots.city(),
+    "city": _city,
     "place": lambda slots: _of(slots, words_of("library garden kitchen station office market museum harbour park")),
-    "firm": lambda slots: slots.city(),
+    "firm": lambda slots: slots.city() if slots.rng.random() < 0.7 else _company(slots),
+    "company": _company,
+    "country": lambda slots: _trained(slots, _COUNTRIES) if slots.rng.random() < 0.4 else slots.city(),
+    "clock": _clock,
+    "hundreds": lambda slots: slots.rng.randint(1, 99) * slots.rng.choice((5, 10, 10, 50)),
+    "state": lambda slots: _trained(slots, _STATES),
+    "carrier": lambda slots: slots.rng.choice(_CARRIERS),
+    "license": lambda slots: slots.rng.choice(_LICENSES),
+    "grade": lambda slots: slots.rng.choice(_GRADES),
+    "size": lambda slots: slots.rng.choice(("S", "M", "L", "XL", "small", "medium", "large")),
+    "seat": _from("#@", "##@"),
+    "score": _from("#:#", "#-#", "#:0"),
     "peak": lambda slots: slots.rng.choice(_PEAKS).format(slots.city()),
     "word": lambda slots: slots.word(),
     "phrase": lambda slots: " ".join(slots.words(slots.rng.choice((1, 1, 2, 3)))),

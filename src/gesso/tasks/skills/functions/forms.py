@@ -14,7 +14,7 @@ from gesso.tasks.skills.functions.words import (
     OF_TWO_MORE,
     OPERATIONS,
 )
-from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.slots import RESERVED, Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def draw_any_function(slots: Slots) -> Function:
     rng = slots.rng
     count = rng.choices((1, 2, 3), (0.5, 0.38, 0.12))[0]
     parameters = tuple(slots.identifiers(count, 1))
-    words, code = rng.choice(((), OF_ONE + OF_ONE_MORE * 2, OF_TWO + OF_TWO_MORE * 2, OF_THREE)[count])
+    words, code = rng.choice(((), OF_ONE * 2 + OF_ONE_MORE * 2, OF_TWO * 4 + OF_TWO_MORE * 2, OF_THREE)[count])
     values = _values(slots, parameters)
     return Function(
         _name(slots, parameters), parameters, rng.choice(words).format(**values), f"return {code.format(**values)}"
@@ -95,7 +95,8 @@ def _name(slots: Slots, parameters: tuple[str, ...]) -> str:
 def _values(slots: Slots, parameters: tuple[str, ...]) -> dict[str, str]:
     """What the fields of words and code stand for."""
     rng = slots.rng
-    word = slots.word()
+    while (word := slots.word()) in RESERVED:  # `{p}.{w}` is an attribute
+        pass
     values = {
         "n": str(_number(slots)),
         "m": str(_number(slots)),
@@ -145,9 +146,11 @@ def _comparison(slots: Slots, x: str) -> tuple[str, str]:
 
 def _choice(slots: Slots, x: str) -> tuple[str, str]:
     words, code = _condition(slots)
-    yes, no = slots.words(2)
+    yes, no = (f'"{word}"' for word in slots.words(2))
+    if slots.rng.random() < 0.25:
+        yes, no = map(str, slots.numbers(2, 2))
     otherwise = slots.rng.choice(("otherwise", "else", "and otherwise"))
-    return f'"{yes}" if {x} is {words}, {otherwise} "{no}"', f'return "{yes}" if {code} else "{no}"'
+    return f"{yes} if {x} is {words}, {otherwise} {no}", f"return {yes} if {code} else {no}"
 
 
 def _bound(slots: Slots, x: str) -> tuple[str, str]:

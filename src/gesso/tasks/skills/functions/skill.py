@@ -15,12 +15,14 @@ from gesso.tasks.skills.functions.forms import (
     draw_function,
 )
 from gesso.tasks.skills.functions.heads import HEADED
+from gesso.tasks.skills.functions.statements import STATED
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 
-_SHARES = {"unnamed": 0.25, "named": 0.27, "headed": 0.24, "code": 0.17, "none": 0.07, "prints": 0.03}
-_ALL_SHARES = _SHARES | {kind: share for kind, (_, share) in HEADED.items()}
+_SHARES = {"unnamed": 0.19, "named": 0.24, "headed": 0.24, "code": 0.15, "none": 0.08, "prints": 0.03}
+_DRAWN = HEADED | STATED
+_ALL_SHARES = _SHARES | {kind: share for kind, (_, share) in _DRAWN.items()}
 _PLAIN_INTEGERS = (-101, -7, -2, -1, 0, 1, 2, 3, 8, 100)
 _SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
 
@@ -35,8 +37,8 @@ class Functions(Skill):
         """Draws a function of up to three arguments, told in words or by an expression."""
         rng = slots.rng
         kind = rng.choices(tuple(_ALL_SHARES), tuple(_ALL_SHARES.values()))[0]
-        if kind in HEADED:
-            fields, source = HEADED[kind][0](slots)
+        if kind in _DRAWN:
+            fields, source = _DRAWN[kind][0](slots)
             prompt = slots.frame(slots.choice(self.phrasings[kind], **fields)).replace("??", "?")
             if kind == "lines" and prompt.endswith(f"{fields['second']}."):
                 prompt = prompt[:-1]  # `return x + 7.` would be another number
@@ -72,9 +74,11 @@ def _draw(slots: Slots, kind: str) -> Function:
 def grade_function(reference: str, text: str) -> bool:
     """Says whether `text` is a function of the reference's name that does the same on every input tried; where the
     reference holds what is not run, such as methods of strings, whether both say the same."""
-    name = reference[4 : reference.index("(")]
     if (tree := _tree(text)) is not None and tree == _tree(reference):
         return True
+    if not reference.startswith("def "):
+        return False
+    name = reference[4 : reference.index("(")]
     try:
         expected = load_function(reference, name)
         function = load_function(text.strip(), name)

@@ -232,7 +232,7 @@ def _other_letters(slots: Slots) -> Row:
 
 
 ROWS: dict[str, tuple[float, Callable[[Slots], Row]]] = {
-    "by": (0.055, _by), "steps down": (0.03, _steps_down), "decimals": (0.03, _decimals), "python": (0.045, _python),
+    "by": (0.055, _by), "steps down": (0.03, _steps_down), "decimals": (0.03, _decimals), "python": (0.06, _python),
     "after": (0.03, _after), "names": (0.04, _names), "labels": (0.04, _labels), "padded": (0.025, _padded),
     "years": (0.02, _years), "in digits": (0.02, _in_digits), "in words": (0.015, _in_words),
     "other letters": (0.02, _other_letters),

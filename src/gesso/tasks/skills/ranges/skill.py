@@ -12,6 +12,7 @@ from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.ranges.gaps import BLANKS, DOTS, draw_blanks, draw_dots
 from gesso.tasks.skills.ranges.kinds import PHRASINGS, ROWS, draw_border
+from gesso.tasks.skills.ranges.written import WRITTEN, WRITTEN_PHRASINGS
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums.skill import spell
@@ -24,9 +25,10 @@ _KIND = read_phrasings("ranges", "kind")
 _MULTIPLES = read_phrasings("ranges", "multiples")
 _LETTERS = read_phrasings("ranges", "letters")
 _FIRST = read_phrasings("ranges", "first")
+_ROWS = ROWS | WRITTEN
 _KINDS = {
-    "up": 0.26, "down": 0.1, "steps": 0.09, "to": 0.03, "kind": 0.04, "multiples": 0.03, "letters": 0.04, "first": 0.03,
-    **{kind: share for kind, (share, _) in ROWS.items()}, "blanks": 0.03, "dots": 0.04,
+    "up": 0.24, "down": 0.1, "steps": 0.09, "to": 0.03, "kind": 0.04, "multiples": 0.03, "letters": 0.04, "first": 0.03,
+    **{kind: share for kind, (share, _) in _ROWS.items()}, "blanks": 0.03, "dots": 0.04,
 }  # fmt: skip
 _LONGEST = 14
 _BELOW_ZERO = 0.08
@@ -62,6 +64,7 @@ class Ranges(Skill):
     phrasings: ClassVar = {
         "up": _UP, "down": _DOWN, "steps": _STEPS, "to": _TO, "kind": _KIND, "multiples": _MULTIPLES,
         "letters": _LETTERS, "first": _FIRST, "told": _TOLD, "like": _LIKE, "blanks": BLANKS, "dots": DOTS, **PHRASINGS,
+        **WRITTEN_PHRASINGS,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
@@ -73,8 +76,8 @@ class Ranges(Skill):
             text, answer = (draw_blanks if kind == "blanks" else draw_dots)(slots)
             return Example(self.name, _framed(slots, kind, text), answer, kind=slots.kind(kind))
         layout: Layout | None = None
-        if kind in ROWS:
-            ask, found, layout = ROWS[kind][1](slots).worded(slots)
+        if kind in _ROWS:
+            ask, found, layout = _ROWS[kind][1](slots).worded(slots)
         else:
             ask, found = self._plain(slots, kind)
         if layout is None:

@@ -15,11 +15,13 @@ KEEP = read_phrasings("replacing", "keep")
 _SIGNS = {
     ",": "comma", ";": "semicolon", ":": "colon", ".": "full stop", "!": "exclamation mark", "?": "question mark",
     " ": "space", "_": "underscore", "-": "hyphen", "/": "slash", "&": "ampersand", "@": "at sign", "#": "hash sign",
-    "|": "pipe", "*": "asterisk", "+": "plus sign", "=": "equals sign", "'": "apostrophe",
+    "|": "pipe", "*": "asterisk", "+": "plus sign", "=": "equals sign", "'": "apostrophe", "\\": "backslash",
 }  # fmt: skip
 _OTHER_NAMES = {"-": "dash", ".": "period", ":": "colon", "_": "underscore"}
 _WORDS = {"&": "and", "+": "plus", "@": "at", "=": "equals", "/": "or", "%": "percent", "#": "number", "-": "to"}
 _SIGNS_IN_PROSE = 0.35
+_CALLS_SHARE = 0.15
+_BARE_SIGNS = ('"{}"', '"{}"', "'{}'", "{}", "{}")
 _JOINED = (", ", "; ", ": ", "_", "-", "/", " & ", " | ", "+", " - ", ".", "@", "#", "=", " ")
 """Ways of putting words together with a sign."""
 _DOUBLED = re.compile(
@@ -42,7 +44,7 @@ def ask_signs(slots: Slots) -> tuple[str, str, str]:
     """Asks to replace or remove a sign, a letter or all digits: the prompt, the answer and the kind."""
     rng = slots.rng
     kinds: tuple[Callable[[Slots], tuple[str, str, str]], ...] = (_signs, _letters, _forms, _spelled, _class)
-    return rng.choices(kinds, (0.38, 0.2, 0.16, 0.09, 0.17))[0](slots)
+    return rng.choices(kinds, (0.34, 0.3, 0.17, 0.06, 0.13))[0](slots)
 
 
 def _signs(slots: Slots) -> tuple[str, str, str]:
@@ -50,13 +52,23 @@ def _signs(slots: Slots) -> tuple[str, str, str]:
     joint = rng.choice(_JOINED)
     old = joint.strip() or " "
     text = joint.join(draw_entries(slots, rng.randint(2, 5), spaced=False))
-    if rng.random() < _SIGNS_IN_PROSE:
+    if rng.random() < _CALLS_SHARE:
+        old = rng.choice(".!.!?")
+        text = _calls(slots, old)
+    elif rng.random() < _SIGNS_IN_PROSE:
         prose = slots.prose()
         signs = [sign for sign in _SIGNS if sign in prose and sign != "'"]
         marks = [sign for sign in signs if sign in "!?;,"]
         if signs and len(prose) < 90:
             text, old = prose, rng.choice(marks if marks and rng.random() < 0.6 else signs)
     return _changed(slots, text, old)
+
+
+def _calls(slots: Slots, mark: str) -> str:
+    """Two to four sentences of a word or two, all of which end in the same mark."""
+    rng = slots.rng
+    words = [rng.choice((" ".join(slots.words(2)), slots.word(), slots.word())) for _ in range(rng.randint(2, 4))]
+    return " ".join(f"{word.capitalize()}{mark}" for word in words)
 
 
 def _forms(slots: Slots) -> tuple[str, str, str]:
@@ -105,11 +117,13 @@ def _changed(slots: Slots, text: str, old: str) -> tuple[str, str, str]:
 def _letters(slots: Slots) -> tuple[str, str, str]:
     """A letter of a few words, replaced or removed; codes have digits that are replaced too."""
     rng = slots.rng
-    text = " ".join(slots.words(rng.choice((1, 1, 1, 2, 3))))
+    text = " ".join(slots.words(rng.choice((1, 1, 1, 1, 2, 3))))
     digits = rng.random() < 0.2
     if digits:
         text = " ".join(draw_entries(slots, rng.choice((1, 1, 2)))) + str(rng.randint(100, 99999))
-    old = rng.choice([c for c in text if (c.isdigit() if digits else c in "abcdefghijklmnopqrstuvwxyz")])
+    found = [c for c in text if (c.isdigit() if digits else c in "abcdefghijklmnopqrstuvwxyz")]
+    often = [c for c in found if found.count(c) > 1]
+    old = rng.choice(often if often and rng.random() < 0.5 else found)
     new = rng.choice([c for c in ("0123456789" if digits else "abcdefghiklmnoprstuvwz") if c != old])
     if not digits and rng.random() < 0.15:
         new = rng.choice("0134578*#@_")
@@ -218,8 +232,9 @@ def _settled(slots: Slots, prompt: str, text: str) -> str:
 
 def _called(slots: Slots, sign: str) -> _Called:
     """Signs by their name, now and then one by itself."""
-    if sign != " " and slots.rng.random() < 0.18:
-        return _Called(f'"{sign}"', f'"{sign}"', f'"{sign}"')
+    if sign != " " and slots.rng.random() < 0.38:
+        written = slots.rng.choice(_BARE_SIGNS).format(sign)
+        return _Called(written, written, written)
     name = _OTHER_NAMES[sign] if sign in _OTHER_NAMES and slots.rng.random() < 0.5 else _SIGNS[sign]
     article = "an" if name[0] in "aeu" else "a"
     return _Called(name, name + ("es" if name.endswith("sh") else "s"), f"{article} {name}")

@@ -9,7 +9,9 @@ from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.quotes import vary_quotes
-from gesso.tasks.skills.replacing.parts import ONE, REMOVE_ONE, TWO, ask_one, ask_two
+from gesso.tasks.skills.replacing.parts import ONE, ONE_SIGN, REMOVE_ONE, TWO, ask_one, ask_two
+from gesso.tasks.skills.replacing.placing import asked
+from gesso.tasks.skills.replacing.records import CELLS, SETTINGS, WITHIN, ask_cells, ask_settings, ask_within
 from gesso.tasks.skills.replacing.signs import CHARACTERS, DROP, KEEP, ask_signs
 from gesso.tasks.skills.replacing.texts import draw_filler, draw_replacement, unfit
 from gesso.tasks.skills.skill import Skill
@@ -20,8 +22,10 @@ _REMOVE = read_phrasings("replacing", "remove")
 _NAMED = read_phrasings("replacing", "named")
 _SWAP = read_phrasings("replacing", "swap")
 _QUOTES = ('"{}"', '"{}"', "{}", "{}", "'{}'")
-_KINDS = ("replace", "remove", "texts", "fillers", "signs", "swap", "two", "one")
-_WEIGHTS = (0.41, 0.1, 0.17, 0.03, 0.16, 0.04, 0.05, 0.04)
+_KINDS = ("replace", "remove", "texts", "fillers", "signs", "swap")
+_WEIGHTS = (0.28, 0.075, 0.155, 0.02, 0.18, 0.03)
+_MORE_KINDS = {"two": ask_two, "one": ask_one, "settings": ask_settings, "cells": ask_cells, "within": ask_within}
+_MORE_WEIGHTS = {"two": 0.09, "one": 0.09, "settings": 0.02, "cells": 0.025, "within": 0.04}
 
 
 class Replacing(Skill):
@@ -40,14 +44,18 @@ class Replacing(Skill):
         "two": TWO,
         "one": ONE,
         "remove one": REMOVE_ONE,
+        "one sign": ONE_SIGN,
+        "settings": SETTINGS,
+        "cells": CELLS,
+        "within": WITHIN,
     }
 
     def draw(self, slots: Slots) -> Example:
         """Draws three to eight words of which one stands there once to three times, a sentence or prose with its marks;
         words are replaced, removed or change places, one of several, or two at once, or signs, letters and digits are
-        replaced or removed."""
+        replaced or removed; a few are of settings, columns or parts of names."""
         rng = slots.rng
-        kind = rng.choices(_KINDS, _WEIGHTS)[0]
+        kind = rng.choices((*_KINDS, *_MORE_WEIGHTS), (*_WEIGHTS, *_MORE_WEIGHTS.values()))[0]
         if kind == "signs":
             prompt, answer, kind = ask_signs(slots)
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
@@ -55,8 +63,8 @@ class Replacing(Skill):
             return self._swap(slots)
         if kind == "texts":
             return self._texts(slots)
-        if kind in ("two", "one"):
-            prompt, answer = ask_two(slots) if kind == "two" else ask_one(slots)
+        if kind in _MORE_KINDS:
+            prompt, answer = _MORE_KINDS[kind](slots)
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
         text = "filler" if kind == "fillers" else rng.choices(("words", "sentence", "prose"), (0.4, 0.2, 0.4))[0]
         remove = kind in ("remove", "fillers")
@@ -69,11 +77,12 @@ class Replacing(Skill):
             given, old, new, answer = (_words if text == "words" else _sentence)(slots, remove=remove)
         running = text != "words"
         quote = _drawn_quote(slots, old, running=running)
-        if text == "filler" and quote == "{}":
+        if (text == "filler" or " " in old) and running and quote == "{}":
             quote = '"{}"'
         names = {"old": quote.format(old), "new": quote.format(new)}
         ask = _REMOVE if remove else _REPLACE
-        prompt = slots.request(ask, given, loose=running, without=unfit(old, running=running), **names)
+        wide, without = not running or quote != "{}", unfit(old, running=running)
+        prompt = asked(slots, ask, given, names, loose=running, wide=wide, without=without)
         return Example(self.name, vary_quotes(slots, prompt, given), answer, kind=slots.kind(kind))
 
     def _texts(self, slots: Slots) -> Example:
@@ -84,7 +93,8 @@ class Replacing(Skill):
         quote = "{}" if bare else slots.rng.choice(_QUOTES[:2] + _QUOTES[-1:])
         names = {"old": quote.format(found.old), "new": quote.format(found.new), "noun": found.noun}
         phrasings = _NAMED if slots.rng.random() < 0.4 else _REPLACE
-        prompt = slots.request(phrasings, found.given, loose=True, without=unfit(found.old, running=True), **names)
+        without = unfit(found.old, running=True)
+        prompt = asked(slots, phrasings, found.given, names, loose=True, wide=not bare, without=without)
         return Example(self.name, vary_quotes(slots, prompt, found.given), found.answer, kind=slots.kind("texts"))
 
     def _swap(self, slots: Slots) -> Example:

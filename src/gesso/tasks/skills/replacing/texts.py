@@ -10,9 +10,10 @@ from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
 
 _KINDS = (
-    "names", "words", "phrases", "places", "times", "numbers", "codes", "identifiers", "people", "pronouns",
+    "names", "words", "phrases", "places", "times", "numbers", "codes", "identifiers", "people", "pronouns", "rooms",
+    "short forms",
 )  # fmt: skip
-_WEIGHTS = (0.17, 0.2, 0.13, 0.07, 0.08, 0.1, 0.08, 0.07, 0.05, 0.05)
+_WEIGHTS = (0.16, 0.18, 0.13, 0.06, 0.07, 0.09, 0.07, 0.07, 0.04, 0.04, 0.05, 0.04)
 _TEXTS = {kind: read_phrasings("replacing_texts", kind) for kind in _KINDS}
 _NOUNS = {
     "names": ("name", "name", "first name", "person"), "words": ("word", "word", "term", "noun"),
@@ -20,6 +21,7 @@ _NOUNS = {
     "times": ("word", "word", "time"), "numbers": ("number", "number", "figure", "value"),
     "codes": ("code", "part number", "reference", "ID"), "pronouns": ("word", "pronoun"),
     "identifiers": ("variable", "identifier", "name", "column", "field"), "people": ("phrase", "person"),
+    "rooms": ("number", "place", "label"), "short forms": ("title", "short form", "abbreviation"),
 }  # fmt: skip
 """What a request may call the thing."""
 _MASKS = ("XXXX", "XXX", "***", "___", "[NAME]", "[name]", "NN", "N.N.", "Person A", "Mr X", "{{name}}")
@@ -38,6 +40,9 @@ _PEOPLE = tuple(
     """)
 )
 _PRONOUNS = words_of("he she we they I you")
+_ROOMS = words_of("Room Table Gate Line Platform Group Team Bus Shelf Box Hall Stage Level Unit Floor Door Desk Zone")
+_SHORT_FORMS = words_of("Mr. Mrs. Ms. Dr. Prof. Mister Doctor Professor Miss Sir Captain Capt. Madam Rev. St. Saint")
+_ARTICLES = ("the", "the", "the", "my", "our")
 _OF_LISTS = "list|items?|entry|entries|guests|cupboard|menu|who('s| is| got| stays)"
 _FILLERS = (
     "um", "uh", "er", "like", "just", "really", "very", "basically", "actually", "literally", "honestly", "simply",
@@ -136,11 +141,18 @@ def _pair(slots: Slots, kind: str) -> tuple[str, str]:
             old = misspell(rng, new)
         if kind == "codes" and rng.random() < 0.5:
             new = old[:-1] + str(rng.randint(0, 9))
-        if kind == "times":
-            pool = rng.choice(_TIMES)
+        if kind in ("times", "short forms"):
+            pool = rng.choice(_TIMES) if kind == "times" else _SHORT_FORMS
             old, new = rng.sample(pool, 2)
-        if old.lower() != new.lower() and not (kind == "phrases" and set(old.split()) & set(new.split())):
+        if kind == "rooms" and rng.random() < 0.6:
+            new = f"{old.split()[0]} {slots.number(2)}"
+        if old.lower() != new.lower() and not (kind == "phrases" and _shared(old, new)):
             return old, new
+
+
+def _shared(old: str, new: str) -> set[str]:
+    """Returns the words that two phrases share, but for articles."""
+    return set(old.split()) & set(new.split()) - set(_ARTICLES)
 
 
 def _drawn(slots: Slots, kind: str) -> str:
@@ -148,9 +160,13 @@ def _drawn(slots: Slots, kind: str) -> str:
     if kind == "names":
         return slots.first_name()
     if kind == "phrases":
+        if rng.random() < 0.25:
+            return f"{rng.choice(_ARTICLES)} {slots.word()}"
         return " ".join(slots.words(rng.choices((1, 2, 3), (0.25, 0.65, 0.1))[0]))
     if kind == "places":
         return slots.city()
+    if kind == "rooms":
+        return f"{rng.choice(_ROOMS)} {slots.number(2)}"
     if kind == "numbers":
         return str(rng.randint(1900, 2059) if rng.random() < 0.4 else slots.number(4))
     if kind == "codes":

@@ -1,7 +1,8 @@
 """Draws what is reversed beside words of a list and letters of a word: the letters of each word, of codes, numbers and
-phrases, lines of text, and what stands in code."""
+phrases, lines of text, rows of numbers, and what stands in code."""
 
-from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
+from gesso.tasks.skills.entries import OF_WORDS
+from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, TIGHT, Layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
@@ -9,8 +10,10 @@ from gesso.tasks.skills.things import draw_code
 
 MORE_SECTIONS = {
     name: read_phrasings("reversing", name)
-    for name in ("each", "codes", "digits", "phrases", "lines", "list code", "text code")
+    for name in ("each", "codes", "digits", "phrases", "lines", "list code", "text code", "runs")
 }
+_WORDS = read_phrasings("reversing", "words")
+_OF_TEXT = r"\bsentence\b|\bphrase\b|\bnumbers\b|\bvalues\b|\bfigures\b"
 _TURN = "[::-1]"
 """Would be a choice in a pattern."""
 _EACH = (SPACES, SPACES, SPACES, COMMAS, COMMAS, LINES, LINES, Layout("; "), Layout(" / "), Layout("\n", item="- {}"))
@@ -97,7 +100,27 @@ def list_code(slots: Slots) -> tuple[str, str]:
     return prompt, f"[{joint.join(given[::-1])}]"
 
 
+def runs(slots: Slots) -> tuple[str, str]:
+    """Turns a row of numbers in equal steps, which counts down then, or of letters."""
+    rng = slots.rng
+    layout = rng.choice((SPACES, SPACES, SPACES, COMMAS, COMMAS, COMMAS, TIGHT, LINES, Layout(" - "), Layout("; ")))
+    count = rng.randint(3, 10)
+    if rng.random() < 0.15:
+        first = ord(rng.choice("aA")) + rng.randint(0, 26 - count)
+        given = [chr(first + place) for place in range(count)]
+    else:
+        first, step = rng.choice((1, 1, 1, 0, rng.randint(2, 30))), rng.choice((1, 1, 1, 1, 2, 5, 10))
+        first = step if step > 2 else first
+        given = [str(first + step * place) for place in range(count)]
+    section = MORE_SECTIONS["runs"] if given[0].isdigit() and rng.random() < 0.5 else _WORDS
+    prompt = placed_request(
+        slots, section, layout.write(given), count=count, without=f"{OF_WORDS}|word|{_OF_TEXT}", joint=layout.separator
+    )
+    return prompt, layout.answer(given[::-1])
+
+
 MORE_KINDS = {
+    "runs": runs,
     "letters of each": each_word,
     "letters of codes": code_letters,
     "letters of numbers": digits,

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.entries import OF_WORDS, draw_entries, draw_numbers
-from gesso.tasks.skills.layouts import COMMAS, SPACES, TIGHT
+from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, TIGHT
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.reversing.kinds import MORE_KINDS, MORE_SECTIONS
@@ -17,15 +17,19 @@ _WORDS = read_phrasings("reversing", "words")
 _LETTERS = read_phrasings("reversing", "letters")
 _PLAIN = "plain"
 _MORE_WEIGHTS = {
-    "letters of each": 0.1, "letters of codes": 0.08, "letters of numbers": 0.025, "letters of phrases": 0.06,
-    "lines": 0.035, "letters in code": 0.03, "code": 0.025,
+    "letters of each": 0.1, "letters of codes": 0.07, "letters of numbers": 0.03, "letters of phrases": 0.055,
+    "lines": 0.035, "letters in code": 0.025, "code": 0.025, "runs": 0.04,
 }  # fmt: skip
 _LETTERS_SHARE, _TRAINED_LETTERS_SHARE = 0.2, 0.35
 """Letters are learned later than words."""
 _WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.85, 0.75
 """So are numbers."""
 _THINGS_SHARE = 0.25
+_LONG_SHARE = 0.05
+_FENCED_SHARE = 0.15
+"""How often lines stand in a fence, which answers leave out."""
 _OF_SENTENCE = r"\bsentence\b|\bphrase\b"
+_OF_LETTERS = r"word|\bletters?\b|\bname\b|\bcall(ed)?\b|\bI'm \{"
 _OF_NUMBERS = r"\bnumbers\b|\bvalues\b|\bfigures\b"
 
 
@@ -49,7 +53,7 @@ class Reversing(Skill):
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
         if rng.random() < (_LETTERS_SHARE if slots.unseen else _TRAINED_LETTERS_SHARE):
             word = _single(slots)
-            without = "" if word.isalpha() else r"word|\bletters?\b"
+            without = "" if word.isalpha() else _OF_LETTERS
             prompt = placed_request(slots, _LETTERS, word, without=without)
             return Example(self.name, prompt, word[::-1], kind=slots.kind("letters"))
         prompt, answer = _in_order(slots)
@@ -63,7 +67,7 @@ def _in_order(slots: Slots) -> tuple[str, str]:
     spaced = layout.separator != SPACES.separator
     without = _OF_NUMBERS
     if rng.random() < (_WORDS_SHARE if slots.unseen else _TRAINED_WORDS_SHARE):
-        count = rng.randint(2, 7)
+        count = rng.randint(8, 10) if rng.random() < _LONG_SHARE else rng.randint(2, 7)
         if rng.random() < _THINGS_SHARE:
             given = draw_things(slots, count, spaced=spaced)
         else:
@@ -81,6 +85,9 @@ def _in_order(slots: Slots) -> tuple[str, str]:
         given = [text for _, text in draw_numbers(slots, rng.randint(3, 5), spaced=spaced)]
     if layout != SPACES:
         without = f"{without}|{_OF_SENTENCE}"
+    if layout == LINES and rng.random() < _FENCED_SHARE:
+        prompt = slots.request(_WORDS, f"```\n{layout.answer(given)}\n```", without=without)
+        return prompt, layout.answer(given[::-1])
     prompt = placed_request(
         slots, _WORDS, layout.answer(given), count=len(given), loose=layout == SPACES, without=without,
         joint=layout.separator,

@@ -24,7 +24,9 @@ _OTHER_LABELS = (("good", "bad"), ("happy", "unhappy"), ("praise", "complaint"),
                  ("compliment", "complaint"), ("fan", "critic"), ("pleased", "annoyed"), ("happy", "sad"),
                  ("love", "hate"), ("glad", "upset"), ("content", "discontent"), ("approval", "disapproval"),
                  ("recommend", "avoid"), ("Good", "Bad"), ("plus", "minus"), ("thumbs up", "thumbs down"),
-                 ("praise", "criticism"))  # fmt: skip
+                 ("praise", "criticism"), ("pos", "neg"), ("good", "bad"))  # fmt: skip
+_SIGNS = (("+", "-"), ("+", "-"), (":)", ":("))
+_SIGNS_SHARE = 0.07
 _ADJECTIVES = (("positive", "negative"), ("positive", "negative"), ("positive", "negative"), ("good", "bad"),
                ("favourable", "unfavourable"), ("happy", "unhappy"))  # fmt: skip
 _CODE_PAIRS = (("1", "0"), ("1", "0"), ("1", "0"), ("1", "2"), ("+", "-"), ("+1", "-1"), ("1", "-1"), ("P", "N"),
@@ -47,7 +49,9 @@ _TOLD = re.compile(r"~(?:(?:I|I'm|My|We|Someone|A|Task|Job|Exercise|Not|idk|no c
 """Requests that are no questions, though nothing to do either."""
 _OR = Layout(", ", last=" or ")
 _CHOICES = (_OR, _OR, Layout(", "), Layout("/"), Layout("/"), Layout(" / "), Layout(" | "), Layout(" vs "))
-_SHARES = {"ask": 0.36, "labels": 0.23, "yes": 0.09, "several": 0.13, "which": 0.07, "codes": 0.08, "inside": 0.06}
+_SHARES = {"ask": 0.3, "labels": 0.2, "yes": 0.08, "several": 0.13, "which": 0.08, "codes": 0.08, "inside": 0.13}
+_PLAIN_PAIR_SHARE = 0.4
+"""Share of the choices of two that are positive and negative."""
 _PLACED_SHARE = 0.4
 """Share of the texts that stand as `place` puts them."""
 
@@ -82,7 +86,7 @@ class Sentiment(Skill):
             ask, answer = slots.choice(_YES, label=label), "yes" if label == mood else "no"
         else:
             labels, answer = _labels(slots, mood)
-            listed = rng.choice(_CHOICES).write(labels)
+            listed = (rng.choice(_CHOICES) if labels[0][0].isalpha() else _OR).write(labels)
             if kind == "inside" and '"' not in text:
                 prompt = slots.choice(_INSIDE, labels=listed, text=text)
                 return Example(self.name, prompt, answer, kind=slots.kind("labels"))
@@ -112,7 +116,7 @@ class Sentiment(Skill):
         rng = slots.rng
         neutral = rng.random() < 0.15
         moods = [
-            rng.choice(_MOODS if neutral else _MOODS[:2]) for _ in range(rng.choices((2, 3, 4), (0.4, 0.4, 0.2))[0])
+            rng.choice(_MOODS if neutral else _MOODS[:2]) for _ in range(rng.choices((2, 3, 4), (0.55, 0.33, 0.12))[0])
         ]
         names = _MOODS if neutral else rng.choice((_MOODS[:2], _MOODS[:2], rng.choice(_OTHER_LABELS)))
         labels = list(names)
@@ -127,7 +131,7 @@ class Sentiment(Skill):
     def _which(self, slots: Slots, mood: str) -> Example:
         """Which of two texts, or of three, is the one of a mood: by its mark, or the text itself."""
         rng = slots.rng
-        count = rng.choice((2, 2, 2, 3))
+        count = 2 if rng.random() < 0.88 else 3
         place_of_it = rng.randrange(count)
         other = _MOODS[mood == "positive"]
         texts = [draw_text(slots, mood if i == place_of_it else other, short=rng.random() < 0.5) for i in range(count)]
@@ -153,7 +157,8 @@ def _labels(slots: Slots, mood: str) -> tuple[list[str], str]:
     if mood == "neutral":
         labels, answer = list(_MOODS), mood
     else:
-        pair = rng.choice((_MOODS[:2], _MOODS[:2], _MOODS[:2], *_OTHER_LABELS))
+        pair = _MOODS[:2] if rng.random() < _PLAIN_PAIR_SHARE else rng.choice(_OTHER_LABELS)
+        pair = rng.choice(_SIGNS) if rng.random() < _SIGNS_SHARE else pair
         answer = pair[mood == "negative"]
         labels = [*pair, "neutral"] if pair == _MOODS[:2] and rng.random() < 0.3 else list(pair)
     if rng.random() < 0.3:

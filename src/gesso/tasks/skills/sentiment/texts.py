@@ -48,12 +48,28 @@ _CLAUSES = {
     "positive": read_phrasings("sentiment", "good clauses"),
     "negative": read_phrasings("sentiment", "bad clauses"),
 }
+_TURNS = {
+    "positive": read_phrasings("sentiment", "good turns"),
+    "negative": read_phrasings("sentiment", "bad turns"),
+}
+"""Clauses behind one of the other mood, which they overrule."""
 _BRIEF = read_phrasings("sentiment", "brief")
+_MILD = words_of("""
+    boring dull bad rude dirty noisy slow uncomfortable disappointing overpriced ugly flimsy unfriendly messy clumsy
+    tedious shabby greasy bland stale lame tiresome silly stupid unpleasant useless annoying cramped difficult sour
+""")
+"""What praise may deny."""
+_DENIED = {
+    "positive": ("not at all", "anything but", "far from", "by no means", "not the least bit"),
+    "negative": ("not", "not", "not", "not at all", "anything but", "far from", "not exactly", "by no means", "hardly"),
+}
 PHRASINGS = {
     "sentence": _SENTENCES, "verb": _VERBS, "plain": _PLAIN, "brief": _BRIEF, **_TOLD,
     **{f"{mood} clauses": clauses for mood, clauses in _CLAUSES.items()},
+    **{f"{mood} turns": turns for mood, turns in _TURNS.items()},
 }  # fmt: skip
-_TOLD_SHARE, _CLAUSES_SHARE, _BRIEF_SHARE = 0.3, 0.3, 0.06
+_TOLD_SHARE, _CLAUSES_SHARE, _BRIEF_SHARE, _TURNS_SHARE = 0.5, 0.26, 0.07, 0.07
+_DENIED_SHARES = {"positive": 0.08, "negative": 0.17}
 _LEAD_SHARE, _SMALL_SHARE = 0.06, 0.1
 _JOINS = (". ", ". ", ", ", ", ", "! ", " and ", "; ", " - ")
 _UNTURNED = re.compile(
@@ -69,7 +85,9 @@ def draw_text(slots: Slots, mood: str, *, short: bool = False) -> str:
     drawn = rng.random()
     if mood != "neutral" and (drawn < _BRIEF_SHARE or (short and drawn < 0.5)):
         text = slots.choice(_BRIEF, adjective=rng.choice(_GOOD if mood == "positive" else _BAD), **_values(slots))
-    elif mood != "neutral" and drawn < _BRIEF_SHARE + _CLAUSES_SHARE:
+    elif mood != "neutral" and not short and drawn < _BRIEF_SHARE + _TURNS_SHARE:
+        text = _turned(slots, mood)
+    elif mood != "neutral" and drawn < _BRIEF_SHARE + _TURNS_SHARE + _CLAUSES_SHARE:
         text = _review(slots, mood, 1 if short else rng.choices((1, 2, 3), (0.3, 0.45, 0.25))[0])
     else:
         text = _sentence(slots, mood)
@@ -90,11 +108,11 @@ def _sentence(slots: Slots, mood: str) -> str:
         return slots.choice(_PLAIN, **values)
     if rng.random() < 0.3:
         return slots.choice(_VERBS, verb=rng.choice(_LIKED if mood == "positive" else _DISLIKED), **values)
-    if mood == "negative" and rng.random() < 0.15:
-        adjective = rng.choice(_GOOD)
+    if rng.random() < _DENIED_SHARES[mood]:
+        adjective = rng.choice(_GOOD if mood == "negative" else _MILD)
         text = slots.choice(_SENTENCES, adjective=f"not {adjective}", **values)
         if not _UNTURNED.search(text):
-            return text
+            return text.replace(f"not {adjective}", f"{rng.choice(_DENIED[mood])} {adjective}")
     adjective = rng.choice(_GOOD if mood == "positive" else _BAD)
     return slots.choice(_SENTENCES, adjective=adjective, **values)
 
@@ -113,6 +131,15 @@ def _review(slots: Slots, mood: str, count: int) -> str:
     if rng.random() < 0.75:
         text = text[0].upper() + text[1:]
     return text + rng.choice((".", ".", "!" if join != ". " else ".", ""))
+
+
+def _turned(slots: Slots, mood: str) -> str:
+    """A clause of the mood behind one that makes expect the other."""
+    clause = slots.choice(_CLAUSES[mood], **_values(slots))
+    text = slots.choice(_TURNS[mood], clause=clause)
+    if slots.rng.random() < 0.75:
+        text = text[0].upper() + text[1:]
+    return text + slots.rng.choice((".", ".", "!", ""))
 
 
 def _values(slots: Slots) -> dict[str, object]:

@@ -1,62 +1,25 @@
-"""Draws what is sorted beside words and whole numbers: numbers of unlike forms, things, dates, times, pairs of a name
-and a number, people by their last names, letters of a word, and lists in code."""
+"""Draws what is sorted beside words and whole numbers: numbers of unlike forms, things, pairs of a name and a number,
+people by their last names, letters of a word, and lists in code."""
 
-import datetime
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from gesso.tasks.skills.entries import draw_numbers
-from gesso.tasks.skills.layouts import COMMAS, SPACES, Layout
+from gesso.tasks.skills.layouts import COMMAS
 from gesso.tasks.skills.lexicon import draw_pseudo_word
-from gesso.tasks.skills.patterns import Phrasings, read_phrasings
+from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.sorting.lists import LINE_LAYOUTS, Sorted
 from gesso.tasks.skills.things import draw_mixed_numbers, draw_things
 from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-_DATES: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
-    ("iso", lambda date: date.isoformat()),
-    ("iso", lambda date: date.isoformat()),
-    ("slashes", lambda date: f"{date:%Y/%m/%d}"),
-    ("points", lambda date: f"{date:%d.%m.%Y}"),
-    ("words", lambda date: f"{date.day} {_MONTHS[date.month - 1]} {date.year}"),
-    ("words", lambda date: f"{date.day} {_MONTHS[date.month - 1][:3]} {date.year}"),
-    ("comma", lambda date: f"{_MONTHS[date.month - 1]} {date.day}, {date.year}"),
-)
-"""How dates are written; what has spaces or a comma in it is for some layouts only."""
 _PAIRS = ("{}: {}", "{}: {}", "{} - {}", "{}={}", "{} {}", "{} ({})", "{} = {}", "{}:{}")
-_LINES = (Layout("\n"), Layout("\n"), Layout("\n", item="- {}"), Layout("; "))
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """Holds what is given and how it is to be, with the requests for it."""
-
-    phrasings: Phrasings
-    given: Sequence[str]
-    result: Sequence[str]
-    layout: Layout
-    without: str = ""
-
-    def ask(self, slots: Slots) -> tuple[str, str]:
-        """Draws a prompt, and returns it with its answer."""
-        data, answer = self.layout.write(self.given), self.layout.answer(self.result)
-        loose = self.layout.separator == " " and self.layout.item == "{}"
-        prompt = placed_request(
-            slots, self.phrasings, data, count=len(self.given), loose=loose, without=self.without,
-            joint=self.layout.separator,
-        )  # fmt: skip
-        return prompt, answer
 
 
 def mixed_numbers(slots: Slots, count: int, down: bool) -> Sorted:
     """Numbers with a point and without, above and below zero."""
-    numbers = draw_mixed_numbers(slots, max(count, 3))
+    count = max(count, 3)
+    numbers = _small_numbers(slots, min(count, 6)) if slots.rng.random() < 0.5 else draw_mixed_numbers(slots, count)
     given, result = [text for _, text in numbers], [text for _, text in sorted(numbers, reverse=down)]
     return Sorted(
         _SECTIONS["numbers", down],
@@ -65,6 +28,23 @@ def mixed_numbers(slots: Slots, count: int, down: bool) -> Sorted:
         draw_number_layout(slots.rng, numbered=True),
         without=r"\bmagnitude\b|\bintegers\b",
     )
+
+
+def _small_numbers(slots: Slots, count: int) -> list[tuple[Decimal, str]]:
+    """Draws small whole numbers of which some are below zero, or small ones with one or two places."""
+    rng = slots.rng
+    found: dict[Decimal, str] = {}
+    below = rng.random() < 0.6
+    while len(found) < count:
+        if below:
+            number = Decimal(rng.randint(-12 - 3 * count, 12))
+        else:
+            number = Decimal(rng.randint(1, 99)).scaleb(-1) if rng.random() < 0.7 else Decimal(rng.randint(0, 12))
+            number += Decimal(rng.randint(1, 9)).scaleb(-2) if rng.random() < 0.2 else 0
+        found.setdefault(number, f"{number:f}")
+    if below and not any(number < 0 for number in found):
+        return _small_numbers(slots, count)
+    return list(found.items())
 
 
 def things(slots: Slots, count: int, down: bool) -> Sorted:
@@ -78,31 +58,6 @@ def things(slots: Slots, count: int, down: bool) -> Sorted:
     return Sorted(_SECTIONS["words", down], given, result, layout, words)
 
 
-def dates(slots: Slots, count: int, down: bool) -> Sorted:
-    """Dates of one form, times of a day or years."""
-    rng = slots.rng
-    count = max(count, 3)
-    form = rng.random()
-    if form < 0.2:
-        minutes = rng.sample(range(360, 1380), count) if rng.random() < 0.5 else rng.sample(range(420, 1350, 15), count)
-        texts = {minute: f"{minute // 60:02}:{minute % 60:02}" for minute in minutes}
-        return _ordered(texts, down, "times", draw_wide_layout(rng, numbered=True))
-    if form < 0.32:
-        years = {year: str(year) for year in rng.sample(range(1500, 2040), count)}
-        return _ordered(
-            years, down, "years", COMMAS if rng.random() < 0.6 else draw_number_layout(slots.rng, numbered=True)
-        )
-    name, write = rng.choice(_DATES)
-    first, span = datetime.date(rng.randint(1960, 2035), 1, 1), rng.choice((60, 400, 2000, 9000))
-    days = [first + datetime.timedelta(days=day) for day in rng.sample(range(span), count)]
-    layout = draw_wide_layout(rng, numbered=True)
-    if "/" in layout.separator or (name == "words" and layout.separator == " "):
-        layout = COMMAS
-    if name == "comma":
-        layout = rng.choice(_LINES)
-    return _ordered({day.toordinal(): write(day) for day in days}, down, "dates", layout)
-
-
 def pairs(slots: Slots, count: int, down: bool) -> Sorted:
     """Names and numbers, by the name or by the number."""
     rng = slots.rng
@@ -114,7 +69,7 @@ def pairs(slots: Slots, count: int, down: bool) -> Sorted:
         numbers = [(Decimal(n), str(n)) for n in slots.numbers(len(names), rng.choice((2, 3)))]
     form = rng.choice(_PAIRS)
     texts = [form.format(name, text) for name, (_, text) in zip(names, numbers, strict=True)]
-    layout = rng.choice((COMMAS, COMMAS, *_LINES))
+    layout = rng.choice((COMMAS, COMMAS, *LINE_LAYOUTS))
     by = "by number" if rng.random() < 0.6 else "by name"
     if by == "by number":
         order = sorted(range(len(texts)), key=lambda place: numbers[place][0], reverse=down)
@@ -127,7 +82,7 @@ def surnames(slots: Slots, count: int, down: bool) -> Sorted:
     """Asks for people by their last names."""
     lasts = list(dict.fromkeys(draw_pseudo_word(slots.rng, unseen=slots.unseen) for _ in range(max(count, 3))))
     people = [f"{slots.first_name()} {last.capitalize()}" for last in lasts]
-    layout = slots.rng.choice((COMMAS, COMMAS, *_LINES))
+    layout = slots.rng.choice((COMMAS, COMMAS, *LINE_LAYOUTS))
     result = sorted(people, key=lambda person: person.split()[1].lower(), reverse=down)
     return Sorted(_SECTIONS["last names", down], people, result, layout)
 
@@ -161,19 +116,12 @@ def _code(slots: Slots, given: list[str], result: list[str], down: bool) -> tupl
     return text.lstrip("~"), f"[{joint.join(result)}]"
 
 
-def _ordered(texts: dict[int, str], down: bool, name: str, layout: Layout) -> Sorted:
-    result = [texts[key] for key in sorted(texts, reverse=down)]
-    layout = COMMAS if layout.separator == SPACES.separator and any(" " in text for text in result) else layout
-    return Sorted(_SECTIONS[name, down], list(texts.values()), result, layout)
-
-
 _SECTIONS = {
     (name, down): read_phrasings("sorting", f"{name.replace(' ', '_')}_{'down' if down else 'up'}")
-    for name in ("words", "numbers", "dates", "times", "years", "by number", "by name", "last names", "letters",
-                 "digits", "code")
+    for name in ("words", "numbers", "by number", "by name", "last names", "letters", "digits", "code")
     for down in (False, True)
 }  # fmt: skip
-MORE_SECTIONS = {
+KIND_SECTIONS = {
     f"{name} down" if down else name: phrasings
     for (name, down), phrasings in _SECTIONS.items()
     if name not in ("words", "numbers")

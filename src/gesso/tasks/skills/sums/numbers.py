@@ -65,7 +65,9 @@ def draw_factors(rng: random.Random) -> tuple[int, int]:
             rng.randint(2, 12),
             rng.choice((10, 15, 20, 25, 30, 40, 50, 60, 75, 80, 90, 99, 100, 200, 250, 500, 1000)),
         )
-    elif kind < 0.82:
+    elif kind < 0.77:
+        found = rng.randint(11, 25), rng.randint(11, rng.choice((15, 25, 40)))
+    elif kind < 0.85:
         found = rng.randint(2, 9), int(str(rng.randint(1, 9)) * rng.randint(2, 4))
     else:
         found = rng.randint(2, 12), rng.randint(11, 99)

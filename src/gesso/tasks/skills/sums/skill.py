@@ -11,20 +11,8 @@ from gesso.tasks.skills.patterns import read_phrasings, with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums.expressions import draw_expression
+from gesso.tasks.skills.sums.further import FURTHER, PHRASINGS
 from gesso.tasks.skills.sums.numbers import as_said, draw_factors, draw_small, draw_terms
-from gesso.tasks.skills.sums.stories import (
-    BOXES,
-    CHAINS,
-    DOZENS,
-    MISSING,
-    PLACES,
-    STORIES,
-    THINGS,
-    draw_chain,
-    draw_dozens,
-    draw_missing,
-    draw_story,
-)
 from gesso.tasks.words import words_of
 
 _SIGNS = read_phrasings("sums", "signs")
@@ -35,6 +23,7 @@ _SEVERAL = read_phrasings("sums", "several")
 _FACTOR = read_phrasings("sums", "factor")
 _STORY = read_phrasings("sums", "story")
 _TOGETHER = read_phrasings("sums", "together")
+_THREE = read_phrasings("sums", "three")
 _TOLD = read_phrasings("sums", "told")
 _FACTORS = {
     "double": 2, "triple": 3, "twice": 2, "three times": 3, "half of": 1, "half": 1, "four times": 4, "five times": 5,
@@ -46,9 +35,11 @@ _TRAINED_SIGN_WEIGHTS = (0.34, 0.41, 0.25)
 """Products are learned last."""
 _SPELLED, _TRAINED_SPELLED = 0.15, 0.3
 """Shares of numbers below 1,000 that are written in words; they are learned later than digits."""
-_OTHERS = ("several", "factor", "story", "longer", "together", "expression", "stories", "chain", "dozens", "missing")
-_OTHER_WEIGHTS = (0.13, 0.09, 0.1, 0.09, 0.13, 0.15, 0.17, 0.07, 0.05, 0.02)
-_OTHER_SHARE = 0.42
+_OTHERS = {
+    "several": 0.06, "factor": 0.025, "story": 0.03, "longer": 0.02, "together": 0.085, "expression": 0.075,
+    **{kind: share for kind, (share, _) in FURTHER.items()},
+}  # fmt: skip
+_OTHER_SHARE = 0.65
 """Share of sums of several numbers, multiples, stories, expressions with several signs, and what else is asked."""
 _TYPICAL_SHARE = 0.5
 """Share of two numbers that are such as people ask about; the others are of every length alike."""
@@ -56,9 +47,13 @@ _UPRIGHT = 0.55
 """Share of differences below zero that are turned round: most of those that people ask for are above it."""
 _SHOWN = {"*": ("*", "*", "x", "\u00d7"), "-": (*"-" * 12, "\u2212", "\u2013")}
 """What a sign may look like."""
+_COMMA_SHARE = 0.2
+"""Numbers of four digits in signs with a comma behind the thousands."""
 _TOLD_SHARE = 0.12
 _CODE = re.compile(r"[`;<>$_]|print|eval|[:=]\s*$|\n")
 """Requests that take no word on how to answer behind them."""
+_AS_TYPED = re.compile(r"df\.|print|int\(|mean\(|avg\(|statistics|sqrt|SELECT")
+"""Code, which keeps the letters that it begins with."""
 _ROUND = 0.15
 """Numbers in training that end in zeros, as those that people ask about often do."""
 _BELOW_ZERO = re.compile(r"minus|subtract|\bsub\b|\bless\b|take away|deduct|degrees", re.IGNORECASE)
@@ -81,8 +76,7 @@ class Sums(Skill):
     name = "sums"
     phrasings: ClassVar = {
         "signs": _SIGNS, "plus": _PLUS, "minus": _MINUS, "times": _TIMES, "several": _SEVERAL, "factor": _FACTOR,
-        "story": _STORY, "together": _TOGETHER, "told": _TOLD, "things": THINGS, "boxes": BOXES, "places": PLACES,
-        "stories": STORIES, "chains": CHAINS, "dozens": DOZENS, "missing": MISSING,
+        "story": _STORY, "together": _TOGETHER, "three": _THREE, "told": _TOLD, **PHRASINGS,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
@@ -99,9 +93,9 @@ class Sums(Skill):
         """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
         rng = slots.rng
         sign = rng.choices("+-*", _SIGN_WEIGHTS if slots.unseen else _TRAINED_SIGN_WEIGHTS)[0]
-        longest = rng.choices((1, 2, 3, 4), (0.1, 0.2, 0.3, 0.4))[0]
+        longest = rng.choices((1, 2, 3, 4), (0.1, 0.3, 0.35, 0.25))[0]
         if sign == "*":
-            first, second = rng.choice(((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (4, 1), (1, 3)))
+            first, second = rng.choice(((1, 1), (2, 1), (2, 1), (1, 2), (1, 2), (2, 2), (3, 1), (1, 3), (4, 1)))
         else:
             first, second = longest, rng.randint(1, longest)
             if rng.random() < 0.5:
@@ -120,10 +114,7 @@ class Sums(Skill):
         spelled = a < most and b < most and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
         shown = [as_said(spell(n), rng) if spelled else str(n) for n in (a, b)]
         if not spelled and rng.random() < 0.5:
-            shown_sign = rng.choice(_SHOWN.get(sign, sign))
-            return Example(
-                self.name, slots.question(_SIGNS, a=a, b=b, s=shown_sign), answer, kind=slots.kind(f"{sign} in signs")
-            )
+            return Example(self.name, _in_signs(slots, a, sign, b), answer, kind=slots.kind(f"{sign} in signs"))
         before = rng.getstate()
         prompt = slots.question(_WORDS[sign], a=shown[0], b=shown[1], name=slots.first_name())
         if sign == "-" and a < b and not _BELOW_ZERO.search(prompt):
@@ -140,15 +131,16 @@ class Sums(Skill):
 
     def _other(self, slots: Slots) -> Example:
         """Draws of several numbers, multiples, stories, expressions, or what is told step by step."""
-        kind = slots.rng.choices(_OTHERS, _OTHER_WEIGHTS)[0]
+        kind = slots.rng.choices(tuple(_OTHERS), tuple(_OTHERS.values()))[0]
         drawn = {
             "several": self._several, "factor": self._factor, "story": self._story, "longer": self._longer,
             "together": self._together, "expression": self._whole_expression,
         }.get(kind)  # fmt: skip
         if drawn:
             return drawn(slots)
-        draw = {"stories": draw_story, "chain": draw_chain, "dozens": draw_dozens, "missing": draw_missing}[kind]
-        prompt, answer = draw(slots, _writer(slots, 0.3 if kind in ("chain", "dozens") else 0.15))
+        prompt, answer = FURTHER[kind][1](slots, _writer(slots, 0.3 if kind in ("chain", "dozens") else 0.15))
+        if _AS_TYPED.match(prompt):
+            return Example(self.name, prompt, answer, kind=slots.kind(kind))
         if slots.rng.random() < 0.15:
             prompt = with_small_letter(prompt)
         elif slots.rng.random() < 0.4:
@@ -162,21 +154,27 @@ class Sums(Skill):
     def _together(self, slots: Slots) -> Example:
         """Three to five small numbers, in digits or in words, within a sentence or as a list."""
         rng = slots.rng
-        numbers = [draw_small(rng, 1) for _ in range(rng.choice((3, 3, 3, 4, 5)))]
-        if rng.random() < 0.35:
+        numbers = [draw_small(rng, 1) for _ in range(rng.choice((3, 3, 3, 3, 4, 4, 5)))]
+        if rng.random() < 0.25:
             expression = " + ".join(map(str, numbers))
             return Example(self.name, _shown(slots, expression), str(sum(numbers)), kind=slots.kind("together"))
         shown = list(map(_writer(slots, 0.2), numbers))
-        if rng.random() < 0.5:
+        if len(shown) == 3 and rng.random() < 0.4:
+            first, second, third = shown
+            text = slots.question(_THREE, a=first, b=second, c=third, name=slots.first_name(), other=slots.first_name())
+        elif rng.random() < 0.4:
             text = slots.request(_SEVERAL, draw_layout(rng).write(shown))
         else:
             data = {"plus": " plus ".join(shown), "and": f"{', '.join(shown[:-1])} and {shown[-1]}"}
-            text = slots.question(_TOGETHER, **data, commas=", ".join(shown), lines="\n".join(shown))
+            text = slots.question(
+                _TOGETHER, **data, commas=", ".join(shown), lines="\n".join(shown), **_listed(numbers)
+            )
         return Example(self.name, text, str(sum(numbers)), kind=slots.kind("together"))
 
     def _several(self, slots: Slots) -> Example:
         rng = slots.rng
-        numbers = [_number(slots, rng.randint(1, 3)) for _ in range(rng.randint(3, 5))]
+        digits = rng.choice((2, 2, 3))
+        numbers = [_number(slots, rng.randint(1, digits)) for _ in range(rng.choice((3, 3, 3, 4, 5)))]
         if rng.random() < 0.3:
             text = _expression(slots, " + ".join(map(str, numbers[:-1])), "+", numbers[-1])
         else:
@@ -213,6 +211,23 @@ class Sums(Skill):
         ))  # fmt: skip
         left, sign = left.rsplit(" ", 1)
         return Example(self.name, _expression(slots, left, sign, right), str(value), kind=slots.kind("longer"))
+
+
+def _in_signs(slots: Slots, a: int, sign: str, b: int) -> str:
+    """A question with two numbers, now and then with a comma behind the thousands."""
+    shown = slots.rng.choice(_SHOWN.get(sign, sign))
+    if max(a, b) < 1000 or slots.rng.random() >= _COMMA_SHARE:
+        return slots.question(_SIGNS, a=a, b=b, s=shown)
+    while True:
+        text = slots.question(_SIGNS, a=f"{a:,}", b=f"{b:,}", s=shown)
+        if not _CODE.search(text):
+            return text
+
+
+def _listed(numbers: list[int]) -> dict[str, str]:
+    """Writes numbers as lists that patterns cannot have in brackets of their own, and as bullets."""
+    found = list(map(str, numbers))
+    return {"list": f"[{', '.join(found)}]", "bullets": "\n".join(f"- {number}" for number in found)}
 
 
 def _expression(slots: Slots, left: str, sign: str, right: object) -> str:

@@ -92,6 +92,8 @@ KINDS = (
     Kind(_kind(("pieces/pieces/items", 1), ("dozen/dozen/dozen/dozen", 12)), "count", 0.012),
     Kind(_kind(("eggs/eggs/eggs", 1), ("dozen/dozen/dozen/dozen", 12)), "count", 0.013),
 )  # fmt: skip
+COUNTED = ("bytes", "bits", "pieces", "eggs", "cents", "pence")
+"""Units that are counted one by one: nobody has half a cent or a third of an egg."""
 FACTS: dict[str, Phrasings] = {
     name: read_phrasings("units", name) for name in ("length", "weight", "volume", "bytes", "time", "money", "count")
 }

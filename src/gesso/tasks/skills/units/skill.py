@@ -6,28 +6,26 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
-from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums.skill import spell
-from gesso.tasks.skills.units.kinds import FACTS, KINDS, Kind, Unit, spellings
+from gesso.tasks.skills.units.kinds import COUNTED, FACTS, KINDS, Kind, Unit, spellings
+from gesso.tasks.skills.units.parts import part_in_words, single
+from gesso.tasks.skills.units.several import SEVERAL, compared, each_converted
 from gesso.tasks.skills.units.values import draw_value, ends, write_number
 
 _FARTHEST = 10**6
-_FAR = 3600
+_FAR, _CLOSE = 3600, 1024
 """Units of time that are farther apart come more rarely."""
-_PARTS = (
-    (Fraction(1, 2), "half {one}"), (Fraction(1, 4), "a quarter of {one}"), (Fraction(3, 4), "three quarters of {one}"),
-    (Fraction(3, 2), "one and a half {all}"), (Fraction(5, 2), "two and a half {all}"), (Fraction(1), "{one}"),
-    (Fraction(7, 2), "three and a half {all}"), (Fraction(5, 4), "one and a quarter {all}"),
-)  # fmt: skip
-_WHOLE = ("bytes", "bits", "pieces", "eggs", "cents", "pence")
-"""Units that are counted one by one."""
 _ASK = read_phrasings("units", "ask")
 _WISH = read_phrasings("units", "wish")
 _DECIMAL = read_phrasings("units", "decimal")
 _BARE = read_phrasings("units", "number")
 _SPLIT = read_phrasings("units", "split")
+_ONE = read_phrasings("units", "one")
+_SEVERAL_SHARE, _COMPARED_SHARE, _ONE_SHARE = 0.05, 0.045, 0.04
 _SPLIT_SHARE, _BARE_SHARE, _STORY_SHARE = 0.05, 0.04, 0.14
+_ZERO_SHARE, _COMMA_SHARE = 0.015, 0.12
 _SMALL_SHARE, _CAPITALS_SHARE = 0.12, 0.03
 
 
@@ -44,7 +42,9 @@ class Units(Skill):
     """Asks such as `How many m are 35 km?` -> `35000 m`."""
 
     name = "units"
-    phrasings: ClassVar = {"": _ASK, "wish": _WISH, "decimal": _DECIMAL, "number": _BARE, "split": _SPLIT, **FACTS}
+    phrasings: ClassVar = {
+        "": _ASK, "wish": _WISH, "decimal": _DECIMAL, "number": _BARE, "split": _SPLIT, "one": _ONE, **SEVERAL, **FACTS,
+    }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draws units and numbers that people use, or any; some are given in words, in a sentence, or in two units; a
@@ -52,16 +52,21 @@ class Units(Skill):
         capitals."""
         rng = slots.rng
         kind = rng.choices(KINDS, [kind.share for kind in KINDS])[0]
-        prompt, answer = (_split if rng.random() < _SPLIT_SHARE else _converted)(slots, kind)
+        ask = rng.choices(tuple(_WAYS), tuple(_WAYS.values()))[0]
+        prompt, answer = ask(slots, kind)
         case = rng.random()
         if case < _SMALL_SHARE:
             prompt = prompt.lower()
         elif case < _SMALL_SHARE + _CAPITALS_SHARE:
             prompt = prompt.upper()
-        return Example(self.name, prompt, answer, kind=slots.kind("decimal" if kind.decimal else "other"))
+        named = _KIND_NAMES.get(ask, "decimal" if kind.decimal else "other")
+        return Example(self.name, prompt, answer, kind=slots.kind(named))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts the number with its unit, however that is spelled, or alone; two units with "and" or without."""
+        """Accepts the number with its unit, however that is spelled, or alone; two units with "and" or without; "yes"
+        and "no" in whatever case."""
+        if example.answer in ("yes", "no"):
+            return is_label(text, example.answer)
         number, _, unit = example.answer.partition(" ")
         if " " in unit:
             return _words(text) == _words(example.answer)
@@ -87,9 +92,11 @@ def _converted(slots: Slots, kind: Kind) -> tuple[str, str]:
     other = spelling if rng.random() < 0.65 else rng.randrange(3)
     number, unit = write_number(value), (old.singulars if value == 1 else old.names)[spelling]
     told = ""
-    if rng.random() < 0.13 and value.denominator == 1 and 1 < value < 1000:
+    if rng.random() < 0.13 and value.denominator == 1 and value != 1 and value < 1000:
         told = f"{spell(int(value))} {unit}"
-    elif rng.random() < 0.09 and (found := _part(slots, large, factor)):
+    elif value >= 1000 and value.denominator == 1 and rng.random() < _COMMA_SHARE:
+        told = f"{int(value):,} {unit}"
+    elif rng.random() < 0.12 and (found := part_in_words(slots, large, factor, spelling)):
         told, result, new = found[0], found[1] * factor, small
     elif rng.random() < (0.08 if kind.decimal else 0.25) and (mixed := _mixed(slots, small, large, spelling)):
         told, result, new = mixed
@@ -121,9 +128,10 @@ def _drawn(slots: Slots, kind: Kind) -> tuple[Unit, Unit, Fraction, bool]:
         small, large = _pair(slots, kind)
         factor = Fraction(large.size, small.size)
         downward = rng.random() < 0.6
+        if rng.random() < _ZERO_SHARE:
+            return small, large, Fraction(0), downward
         value = draw_value(slots, factor, decimal=kind.decimal, downward=downward)
-        if small.names[0] in _WHOLE and (value * (factor if downward else 1)).denominator > 1:
-            # Nobody has half a cent or a third of an egg.
+        if small.names[0] in COUNTED and (value * (factor if downward else 1)).denominator > 1:
             value = Fraction(max(1, int(value)))
         result = value * factor if downward else value / factor
         if result < 10**9 and (result * 10**6).denominator == 1:
@@ -149,6 +157,39 @@ def _split(slots: Slots, kind: Kind) -> tuple[str, str]:
         small=small.names[spelling],
     )  # fmt: skip
     return prompt, joint.join((_counted(whole, large, spelling), _counted(rest, small, spelling)))
+
+
+def _several(slots: Slots, kind: Kind) -> tuple[str, str]:
+    return each_converted(slots, *_near_pair(slots, kind))
+
+
+def _compared(slots: Slots, kind: Kind) -> tuple[str, str]:
+    return compared(slots, kind, *_near_pair(slots, kind, _CLOSE))
+
+
+def _single(slots: Slots, kind: Kind) -> tuple[str, str]:
+    """A request for how many of a unit another one is, and the answer."""
+    small, large = _near_pair(slots, kind)
+    spelling = slots.rng.choice((0, 1, 1, 2))
+    told = single(large) if slots.rng.random() < 0.7 else f"one {large.singulars[1]}"
+    answer = f"{large.size // small.size} {small.names[spelling]}"
+    return _agreeing(slots.question(_ONE, told=told, new=small.names[spelling])), answer
+
+
+def _near_pair(slots: Slots, kind: Kind, farthest: int = _FAR) -> tuple[Unit, Unit]:
+    """Two units of a kind, the smaller first, of which the larger is at most so many times the smaller."""
+    while True:
+        small, large = _pair(slots, kind)
+        if large.size // small.size <= farthest:
+            return small, large
+
+
+_WAYS = {
+    _split: _SPLIT_SHARE, _several: _SEVERAL_SHARE, _compared: _COMPARED_SHARE, _single: _ONE_SHARE,
+    _converted: 1 - _SPLIT_SHARE - _SEVERAL_SHARE - _COMPARED_SHARE - _ONE_SHARE,
+}  # fmt: skip
+"""The ways to ask, and their shares."""
+_KIND_NAMES = {_several: "several", _compared: "compared"}
 
 
 def _counted(number: int, unit: Unit, spelling: int) -> str:
@@ -180,7 +221,7 @@ def _mixed(slots: Slots, small: Unit, large: Unit, spelling: int) -> tuple[str, 
     whole, extra = rng.choice((1, 1, 2, 2, 3, 4, 5, rng.randint(1, 40))), rng.randint(1, factor - 1)
     if factor > 20 and rng.random() < 0.6:
         extra = max(5, extra - extra % 5)
-    joint = rng.choice((" ", " and ", " and ", ", ")) if spelling else rng.choice((" ", " ", " and "))
+    joint = rng.choice((" ", " and ", " and ", ", ", " plus ") if spelling else (" ", " ", " and ", " + "))
     parts = [_counted(whole, large, spelling), _counted(extra, small, spelling)]
     if not spelling and rng.random() < 0.35 and len(large.names[0]) + len(small.names[0]) < 7:
         parts = [part.replace(" ", "") for part in parts]
@@ -189,12 +230,3 @@ def _mixed(slots: Slots, small: Unit, large: Unit, spelling: int) -> tuple[str, 
     if ends(result * 10) and rng.random() < 0.35:
         return joint.join(parts), result, large
     return joint.join(parts), Fraction(whole * factor + extra), small
-
-
-def _part(slots: Slots, large: Unit, factor: Fraction) -> tuple[str, Fraction] | None:
-    """A half or a quarter in words, and how much of the unit it is."""
-    part, words = slots.rng.choice(_PARTS)
-    if (part * factor).denominator != 1 or large.names[1] == "dozen":
-        return None
-    article = "an" if large.singulars[1].startswith(("inch", "hour", "ounce")) else "a"
-    return words.format(one=f"{article} {large.singulars[1]}", all=large.names[1]), part
