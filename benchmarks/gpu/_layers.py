@@ -9,13 +9,15 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from gesso.bench.random_weights import SEED
+from gesso.bench.random_weights import random_model
 from gesso.models.cache import KVCache
-from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.quantization.plan import Quantization
 from gesso.nn import attention as attention_module
 from gesso.nn.attention import attend_all, attend_causal
 from gesso.nn.experts import Router
 from gesso.nn.norm import rms_norm
+from gesso.nn.quant.base import Format
 from gesso.nn.rope import apply_rope
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gpu._measuring import distance, milliseconds
@@ -130,18 +132,19 @@ BESIDE_PLAIN = 0.15
 its last bit alone moves one of them by 0.07, with random weights."""
 
 
-def captured_passes(device: torch.device, *, experts: int = 128, profile: bool = False) -> list[dict[str, Any]]:
+def captured_passes(
+    device: torch.device, *, experts: int = 128, profile: bool = False, form: Format | None = None
+) -> list[dict[str, Any]]:
     """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token.
 
     With more than eight experts they are only timed: which of them is the eighth is a matter of the last bit for some
     tokens, whose results then have little to do with each other.
+
+    Args:
+        form: of linear layers and experts; None for bfloat16.
     """
-    with torch.device("meta"):
-        model = DiffusionGemma(dataclasses.replace(config(6, small=False), num_experts=experts)).to(torch.bfloat16)
-    model = model.to_empty(device=device).eval().requires_grad_(False)
-    for buffer in model.buffers():
-        buffer.fill_(1.0)
-    initialise(model, SEED)
+    shape = dataclasses.replace(config(6, small=False), num_experts=experts)
+    model = random_model(shape, torch.bfloat16, device, Quantization(form, form))
     model.fix_positions(model.config.max_position_embeddings)
     softs = torch.randn(4, 256, model.config.hidden_size, device=device, dtype=torch.bfloat16)
     canvases = torch.randint(2, 1000, (4, 256), device=device)
@@ -171,7 +174,7 @@ def captured_passes(device: torch.device, *, experts: int = 128, profile: bool =
             print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
         found.append(
             {
-                "name": f"captured {name}, 6 layers, {experts} experts",
+                "name": f"captured {name}, 6 layers, {experts} experts" + (f", {form.kernel}" if form else ""),
                 "right": bits == 0.0 and (error <= BESIDE_PLAIN or experts > 8),
                 "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
                 "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,

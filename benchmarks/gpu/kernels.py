@@ -210,6 +210,8 @@ def checks(device: torch.device, *, profile: bool) -> Iterator[tuple[str, Check]
     if on_gpu:
         yield "captured passes of 8 experts", partial(captured_passes, device, experts=8)
         yield "captured passes", partial(captured_passes, device, profile=profile)
+        for form in (FP8(), Int4()):
+            yield f"captured passes, {form.kernel}", partial(captured_passes, device, profile=profile, form=form)
 
 
 @torch.inference_mode()

@@ -207,9 +207,18 @@ def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
     return Tokenizer(tokenizer._tokenizer)
 
 
+@pytest.mark.parametrize("kind", [["object"], ["null", "object"]])
+def test_arguments_are_an_object_where_other_types_are_allowed_beside(kind: list[str]) -> None:
+    texts = compile_bytes(calls_of({"f": {"type": kind, "properties": {"x": {"const": 1}}, "required": ["x"]}}))
+    begin, end = mark(0), mark(1)
+    assert texts.matches(f"{begin}call:f{{x:1}}{end}")
+    assert not texts.matches(f"{begin}call:fnull{end}")
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
+        ({"type": ["array", "null"]}, "tools: the parameters of f: #/type: the arguments are an object"),
         ({"type": "array"}, "tools: the parameters of f: #/type: the arguments are an object"),
         (True, "tools: the parameters of f: #: the arguments are an object"),
         (

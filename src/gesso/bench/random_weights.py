@@ -123,15 +123,27 @@ def random_engine(
             f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
             option="random_weights",
         )
-    model = empty_model(config, kind, chosen).to_empty(device=target)
-    with torch.no_grad():
-        for label, buffer in model.named_buffers():
-            if label.endswith("_scalar"):
-                buffer.fill_(1.0)
+    model = random_model(config, kind, target, chosen)
+    defaults = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
+    return Engine(model, TokenIds(), None, defaults, name)
+
+
+@torch.no_grad()
+def random_model(
+    config: ModelConfig, dtype: torch.dtype, device: torch.device, chosen: Quantization | None = None
+) -> DiffusionGemma:
+    """Makes a model for inference with random weights, drawn on the device.
+
+    Raises:
+        OptionError: a layer's width cannot be cut into groups.
+    """
+    model = empty_model(config, dtype, chosen).to_empty(device=device)
+    for label, buffer in model.named_buffers():
+        if label.endswith("_scalar"):
+            buffer.fill_(1.0)
     initialise(model, SEED)
     _draw_packed(model)
-    defaults = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
-    return Engine(model.eval().requires_grad_(False), TokenIds(), None, defaults, name)
+    return model.eval().requires_grad_(False)
 
 
 @torch.no_grad()

@@ -37,8 +37,7 @@ def tool_calls(
     options, ignored = list[Expression](), list[str]()
     for name, schema in functions.items():
         try:
-            whole = {"type": "object", **_object(schema)}
-            arguments, unknown = schema_expression(whole, CallForm(), strict=name in strict)
+            arguments, unknown = schema_expression(_object(schema), CallForm(), strict=name in strict)
         except OptionError as error:
             raise OptionError(f"tools: the parameters of {name}: {error}", option="tools") from None
         options.append(sequence(Text(f"call:{name}"), arguments))
@@ -50,10 +49,12 @@ def tool_calls(
 
 
 def _object(schema: Schema | None) -> dict[str, Any]:
+    """Returns the schema of arguments, which are an object even where it allows other types beside."""
     if schema is None or schema == {}:
-        return {"additionalProperties": False}
+        return {"type": "object", "additionalProperties": False}
     if not isinstance(schema, dict):
         raise OptionError(f"#: the arguments are an object, not {schema!r}")
-    if schema.get("type", "object") != "object":
-        raise OptionError(f"#/type: the arguments are an object, not {schema['type']!r:.60}")
-    return schema
+    kind = schema.get("type", "object")
+    if "object" not in (kind if isinstance(kind, list) else [kind]):
+        raise OptionError(f"#/type: the arguments are an object, not {kind!r:.60}")
+    return {**schema, "type": "object"}
