@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gesso.bench.random_weights import random_model
+from gesso.config import LayerConfig, ModelConfig
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization
@@ -132,10 +133,15 @@ BESIDE_PLAIN = 0.15
 its last bit alone moves one of them by 0.07, with random weights."""
 
 
+PROMPT = 2048
+"""Tokens that a GPU reads of a prompt in one pass."""
+
+
 def captured_passes(
     device: torch.device, *, experts: int = 128, profile: bool = False, form: Format | None = None
 ) -> list[dict[str, Any]]:
-    """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token.
+    """Time passes of six layers of the published shape: a denoising step and a token, replayed and run, and part of a
+    prompt, which is only run.
 
     With more than eight experts they are only timed: which of them is the eighth is a matter of the last bit for some
     tokens, whose results then have little to do with each other.
@@ -148,6 +154,7 @@ def captured_passes(
     model.fix_positions(model.config.max_position_embeddings)
     softs = torch.randn(4, 256, model.config.hidden_size, device=device, dtype=torch.bfloat16)
     canvases = torch.randint(2, 1000, (4, 256), device=device)
+    kind = f"6 layers, {experts} experts" + (f", {form.kernel}" if form else "")
     graphs, run_again = cuda_graph_runner(model), CudaGraphRunner(model, _run_again)
 
     def steps(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
@@ -174,14 +181,51 @@ def captured_passes(
             print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
         found.append(
             {
-                "name": f"captured {name}, 6 layers, {experts} experts" + (f", {form.kernel}" if form else ""),
+                "name": f"captured {name}, {kind}",
                 "right": bits == 0.0 and (error <= BESIDE_PLAIN or experts > 8),
                 "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
                 "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,
                 "plain_ms": milliseconds(partial(passes, model, caches[2])) / 4,
             }
         )
-    return found
+    return [*found, _prompt_pass(model, PROMPT, kind, profile=profile)]
+
+
+def _prompt_pass(model: DiffusionGemma, tokens: int, kind: str, *, profile: bool) -> dict[str, Any]:
+    """Times the first pass over a prompt of so many tokens, and checks that it is what two passes over its halves make
+    of its end."""
+    prompt = torch.randint(2, 1000, (tokens,), device=model.device)
+
+    def encode(*parts: Tensor) -> Tensor:
+        cache = model.new_cache(1, tokens, tokens)
+        return [model.encode_flat(part, [len(part)], cache) for part in parts][-1]
+
+    halves = prompt.chunk(2)
+    error = distance(encode(prompt)[-len(halves[1]) :], encode(*halves))
+    told: dict[str, Any] = {
+        "name": f"prompt of {tokens:,}, {kind}",
+        "right": error <= BESIDE_PLAIN or model.config.num_experts > 8,
+        "errors": {"beside its halves": error},
+    }
+    if model.device.type == "cuda":
+        if profile:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+                encode(prompt)
+            print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
+        told |= {"ms": milliseconds(partial(encode, prompt)), "bytes": _layer_bytes(model)}
+        told["operations"] = 2 * tokens * sum(map(partial(_active_weights, model.config), model.config.layers))
+    return told
+
+
+def _layer_bytes(model: DiffusionGemma) -> int:
+    return sum(tensor.nbytes for layer in model.layers for tensor in layer.state_dict().values())
+
+
+def _active_weights(shape: ModelConfig, layer: LayerConfig) -> int:
+    """Counts the weights of a layer that a token is multiplied by."""
+    into = shape.intermediate_size + shape.top_k_experts * shape.moe_intermediate_size
+    heads = shape.num_attention_heads + layer.num_key_value_heads
+    return shape.hidden_size * (3 * into + 2 * layer.head_dim * heads)
 
 
 def _run_again(work: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
