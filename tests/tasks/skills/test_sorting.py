@@ -46,17 +46,11 @@ def test_lists_in_code_are_what_python_says() -> None:
             assert ast.literal_eval(example.answer) == wanted, example
 
 
-def test_words_of_one_length_keep_their_order() -> None:
-    tied = 0
+def test_words_by_length_are_of_clearly_unlike_lengths() -> None:
     for example in of_kind(drawn(TASKS["sorting"], 6000), "length"):
-        words = [word for word in re.findall(r"[^\W\d_]{3,}", example.answer) if word.lower() != "and"]
-        lengths = [len(word) for word in words]
+        lengths = [len(word) for word in re.findall(r"[^\W\d_]{2,}", example.answer) if word.lower() != "and"]
         assert lengths in (sorted(lengths), sorted(lengths, reverse=True)), example
-        for first, second in pairwise(words):
-            if len(first) == len(second):
-                assert example.prompt.rindex(first) < example.prompt.rindex(second), example
-                tied += 1
-    assert tied > 10
+        assert all(abs(first - second) >= 2 for first, second in pairwise(lengths)), example
 
 
 def test_sorting_keeps_what_stands_there_twice() -> None:
@@ -66,22 +60,12 @@ def test_sorting_keeps_what_stands_there_twice() -> None:
             assert len(re.findall(rf"\b{item}\b", example.prompt)) >= items.count(item), example
 
 
-def test_dates_and_dated_events_are_sorted_by_time() -> None:
+def test_dates_are_sorted_by_time() -> None:
     checked = 0
     for example in drawn(TASKS["sorting"], 6000):
         days = re.findall(r"\d{4}-\d\d-\d\d", example.answer)
-        if example.kind in ("dates", "events") and days:
+        if example.kind == "dates" and days:
             assert days in (sorted(days), sorted(days, reverse=True)), example
             assert sorted(days) == sorted(re.findall(r"\d{4}-\d\d-\d\d", example.prompt)), example
             checked += 1
     assert checked > 100
-
-
-def test_names_with_an_order_of_their_own_are_sorted_by_it() -> None:
-    week = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-    checked = 0
-    for example in of_kind(drawn(TASKS["sorting"], 6000), "known orders"):
-        days = [week.index(name) for name in re.findall(r"\w+", example.answer.lower()) if name in week]
-        assert days == sorted(days), example
-        checked += bool(days)
-    assert checked > 10

@@ -1,6 +1,8 @@
 """Asks what is outside the skills: facts, opinions, long texts, other languages, near misses; the answer says so
 plainly."""
 
+import math
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
@@ -46,8 +48,7 @@ class Abstention(Skill):
         words = slots.words(3)
         prompt = slots.question(
             _KINDS[kind], place=place, name=slots.name(), thing=words[0], other=words[1], third=words[2],
-            quality=slots.word(), id=slots.identifier(), year=rng.randint(1000, 2059), n=slots.number(4),
-            m=max(3, slots.number(2)),
+            quality=slots.word(), id=slots.identifier(), year=rng.randint(1000, 2059), **_numbers(slots),
         )  # fmt: skip
         if rng.random() < 0.1:
             prompt = (
@@ -58,6 +59,14 @@ class Abstention(Skill):
     def grade(self, example: Example, text: str) -> bool:  # noqa: ARG002
         """Accepts the sentence that says so."""
         return abstains(text)
+
+
+def _numbers(slots: Slots) -> dict[str, int]:
+    """Draws two numbers of which none goes into the other, the first no square, as `sums` would answer those."""
+    while True:
+        n, m = slots.number(4), max(3, slots.number(2))
+        if n % m and m % n and math.isqrt(n) ** 2 != n:
+            return {"n": n, "m": m}
 
 
 def _sentence(slots: Slots) -> str:

@@ -1,12 +1,16 @@
 """Writes texts that a request asks the label of: one beside the request, or several with marks before them or not."""
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gesso.tasks.skills.patterns import read_phrasings, says_below
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.words import words_of
 
+Item = TypeVar("Item")
 SEVERAL = read_phrasings("labels", "several")
 """Requests for a label of each of several texts."""
 _HEADINGS = read_phrasings("labels", "headings")
@@ -18,6 +22,18 @@ _PLAIN_LISTS = ("{}", "{}", "{}", "- {}", "- {}", "* {}")
 _SEPARATORS = ("; ", " | ", " / ")
 _LONGEST_IN_LINE = 40
 _MARKED_SHARE = 0.45
+_NO_THINGS = frozenset(
+    words_of("""
+    a an and are as at be been but by can could did do does for from had has have he her him his how i if in is it its
+    less may me might more must my no nor not of on or our shall she should so than that the their them then these they
+    this those to too us was we were what when where which who why will with would yes you your
+""")
+)
+"""Words that cannot be the name of a thing."""
+_ARTICLE = re.compile(
+    r"\b([Aa]) (?!(?:and|are|as|at|if|in|is|of|on|one|once|or)\b|eu|uni(?!n|m)|us[aeiu]|ut[ei]|ur[al]|usb|uku)"
+    r"(?=[aeiou])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +62,34 @@ def draw_marks(rng: random.Random, count: int, *, named: bool | None = None) -> 
     )
 
 
+def draw_thing(slots: Slots) -> str:
+    """Draws a word that may stand for a thing."""
+    while (word := slots.word()) in _NO_THINGS:
+        pass
+    return word
+
+
+def with_articles(text: str) -> str:
+    """Returns the text with "an" for "a" before a vowel that is heard as one."""
+    return _ARTICLE.sub(r"\1n ", text)
+
+
+def differing(draw: Callable[[Item], str], items: Sequence[Item]) -> list[str]:
+    """Draws a text for each item, no two the same."""
+    found: list[str] = []
+    for item in items:
+        while (text := draw(item)) in found:
+            pass
+        found.append(text)
+    return found
+
+
 def several(slots: Slots, ask: str, texts: Sequence[str], labels: Sequence[str]) -> tuple[str, str]:
     """Returns a message that asks for the label of each text, and the labels in the form of the texts."""
     rng = slots.rng
-    short = all(len(text) < _LONGEST_IN_LINE and not set(";|/,.?!") & set(text) for text in texts)
+    short = "line" not in ask.lower() and all(
+        len(text) < _LONGEST_IN_LINE and not set(";|/,.?!") & set(text) for text in texts
+    )
     if short and rng.random() < 0.3:
         separator = rng.choice(_SEPARATORS)
         return f"{_opened(ask)} {separator.join(texts)}", separator.join(labels)

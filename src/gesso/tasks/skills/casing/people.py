@@ -43,10 +43,11 @@ def with_remark(slots: Slots, prompt: str, given: str) -> str:
     itself."""
     if given not in prompt or prompt.index(given) < _FARTHEST:
         return prompt
-    remark = slots.choice(REMARKS, name=slots.first_name(), city=slots.city(), n=slots.number(2) + 2)
+    name = slots.first_name()
+    remark = slots.choice(REMARKS, name=name, city=slots.city(), n=slots.number(2) + 2)
     joint = slots.rng.choice((". ", ". ", ", ", ", ", "; ", "\n", " - ", "... "))
     if joint not in (". ", "\n"):
         prompt = with_small_letter(prompt)
-    if slots.rng.random() < 0.2:
+    if slots.rng.random() < 0.2 and not remark.startswith(name):
         remark = with_small_letter(remark)
     return f"{remark}{joint}{prompt}"

@@ -66,7 +66,8 @@ def _ask(slots: Slots, kind: str) -> tuple[str, str, str]:
     rng = slots.rng
     if kind == "swap":
         given = draw_swapped(slots)
-        return slots.request(_SWAP, given, loose=" " in given and rng.random() < 0.5), given, given.swapcase()
+        loose, without = " " in given and rng.random() < 0.5, "" if _is_locked(given) else "caps ?lock"
+        return slots.request(_SWAP, given, loose=loose, without=without), given, given.swapcase()
     if kind == "sentence":
         given = " ".join(word for word in slots.sentence(slots.words(rng.randint(2, 6))) if word != "i")
         given = rng.choice((given.upper(), given.lower(), given.title()))
@@ -89,6 +90,11 @@ def _ask(slots: Slots, kind: str) -> tuple[str, str, str]:
     if rng.random() < 0.2:
         given = _capitalized(given)
     return slots.request(_UPPER, given, loose=True, without=_unfit(given)), given, given.upper()
+
+
+def _is_locked(text: str) -> bool:
+    """Says whether a text could come of a caps lock that was on: capitals but for the beginnings of words."""
+    return text[0].islower() and all(word[1:] == word[1:].upper() for word in text.split())
 
 
 def _capitalized(text: str) -> str:

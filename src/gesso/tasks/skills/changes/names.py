@@ -93,7 +93,7 @@ def two_changes(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     if rng.random() < 0.35:
         asked.reverse()
     text = slots.choice(ask, first=with_small_letter(asked[0]), second=with_small_letter(asked[1]))
-    if rng.random() < 0.7:
+    if rng.random() < 0.7 and text.split()[0] not in re.findall(r"\w+", f"{function.source} {answer}"):
         text = text[0].upper() + text[1:]
     return text, function.source, answer.replace(f"def {function.name}(", f"def {name}(", 1)
 

@@ -158,7 +158,8 @@ class Conversion(Skill):
             given = [draw_text(slots.word) for _ in range(count)]
             answer = write(given)
         layout = draw_layout(rng)
-        if layout.write(given) == answer or (layout == SPACES and count < _FEWEST_SPACED):
+        minus = layout.separator == " - " and any(text.startswith("-") for text in given)
+        if layout.write(given) == answer or (layout == SPACES and count < _FEWEST_SPACED) or minus:
             layout = COMMAS
         prompt = slots.request(_LIST, layout.write(given), loose=layout == SPACES, new=new)
         return Example(self.name, prompt, answer, kind=slots.kind("list"))
@@ -200,7 +201,10 @@ def _worded(slots: Slots, old: str, new: str, given: str, without: str) -> str:
 
 
 def _fenced(slots: Slots, form: str, given: str) -> str:
-    return f"```{slots.rng.choice((form, ''))}\n{given}\n```" if slots.rng.random() < _FENCED_SHARE else given
+    name = slots.rng.choice((form, ""))
+    if form == "csv" and "," not in given:
+        name = ""
+    return f"```{name}\n{given}\n```" if slots.rng.random() < _FENCED_SHARE else given
 
 
 def _table(slots: Slots) -> list[Row]:

@@ -26,7 +26,7 @@ COUNTS: dict[str, Phrasings] = {
     "next leap": _NEXT_LEAP, "month": _MONTH, "number": _NUMBER, "named": _NAMED, "year length": _YEAR_LENGTH,
     "exists": _EXISTS, "age": _AGE,
 }  # fmt: skip
-_KINDS = {"length": 0.31, "leap": 0.21, "month": 0.13, "number": 0.12, "named": 0.1, "year length": 0.05,
+_KINDS = {"length": 0.33, "leap": 0.21, "month": 0.13, "number": 0.12, "named": 0.1, "year length": 0.03,
           "next leap": 0.04, "exists": 0.04}  # fmt: skip
 _SIDES = {True: {"side": "after", "follows": "follows"}, False: {"side": "before", "follows": "precedes"}}
 

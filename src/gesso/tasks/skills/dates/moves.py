@@ -94,7 +94,7 @@ def time_between(slots: Slots) -> tuple[str, str, str]:
         days = rng.choice((rng.randint(1, 9), rng.randint(1, 9), rng.randint(1, 27)))
         first = first.replace(day=rng.randint(1, 28 - days))
     form = _draw_form(rng, first)
-    if rng.random() < 0.2:
+    if rng.random() < 0.06:
         return _units_between(slots, first.replace(day=min(first.day, 28)), form)
     ask = slots.choice(_BETWEEN, a=form.write(first), b=form.write(first + datetime.timedelta(days)))
     return slots.frame(ask), str(days), "between"

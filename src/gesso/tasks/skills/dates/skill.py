@@ -52,9 +52,9 @@ class Dates(Skill):
         """Draws dates of the years 1000 to 2999, a month, a year or a day of the week; a part of the requests are all
         in small letters."""
         kinds = {
-            self._form: 0.26, several_dates: 0.055, dates_inside: 0.06, name_style: 0.025, change_style: 0.065,
+            self._form: 0.275, several_dates: 0.055, dates_inside: 0.06, name_style: 0.025, change_style: 0.065,
             read_in_order: 0.025, form_of_month: 0.02, self._part: 0.055, self._next: 0.1, shifted_date: 0.19,
-            self._weekday: 0.05, day_of_date: 0.02, time_between: 0.075, of_months: 0.08, end_of_month: 0.02,
+            self._weekday: 0.05, day_of_date: 0.005, time_between: 0.075, of_months: 0.08, end_of_month: 0.02,
             self._earlier: 0.035, age_on_date: 0.01, is_before: 0.02, months_on: 0.015, quarter_of: 0.01,
             date_of_parts: 0.02, two_days_on: 0.01,
         }  # fmt: skip

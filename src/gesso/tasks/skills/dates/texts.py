@@ -21,8 +21,8 @@ TEXTS = {
     "several": _SEVERAL, "several iso": _SEVERAL_ISO, "inside": _INSIDE, "inside iso": _INSIDE_ISO, "found": _FOUND,
     "sentences": _SENTENCES, "spans": _SPANS,
 }  # fmt: skip
-_WITHIN = r"\w \{data\}[ ,]"
-"""Places within a request, where nobody sees the end of a sentence without quotes."""
+_WITHIN = r"\w \{data\}[ ,]|\{data\}[.:]"
+"""Places within a request, where a sentence without quotes has no end that is seen, or a mark too many."""
 _LAYOUTS = (
     (Layout("\n"), 0.34), (Layout("; "), 0.24), (Layout(", "), 0.2), (Layout("\n", item="- {}"), 0.07),
     (Layout(" | "), 0.05), (Layout("\n", item="* {}"), 0.03), (Layout(" / "), 0.02), (Layout("\n\n"), 0.01),
@@ -92,7 +92,9 @@ def _span(slots: Slots) -> _Writer:
 
 def _worded(slots: Slots, *, spans: bool) -> str:
     names = {"name": slots.first_name(), "other": slots.first_name(), "city": slots.city(), "word": slots.word()}
-    text = slots.choice(_SPANS if spans else _SENTENCES, a="<one>", b="<two>", date="<one>", n=slots.number(2), **names)
+    text = slots.choice(
+        _SPANS if spans else _SENTENCES, a="<one>", b="<two>", date="<one>", n=slots.number(2) + 2, **names
+    )
     return text if text[:1] == "<" or slots.rng.random() < 0.9 else text[:1].lower() + text[1:]
 
 

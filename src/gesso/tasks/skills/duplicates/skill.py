@@ -34,6 +34,8 @@ _SHORT_SHARE, _ROWS_SHARE = 0.1, 0.03
 _SHORT = tuple(word for word in common_words() if len(word) == 3)
 _OF_NUMBERS = r"\bnumbers?\b"
 """Patterns that are not for words."""
+_OF_THINGS = r"\b(playlist|guest|shopping|packing|tags|labels|keywords)\b"
+"""Patterns that are not for numbers or codes."""
 
 
 class Duplicates(Skill):
@@ -94,7 +96,7 @@ class Duplicates(Skill):
                 asked, found = "", list(times)
             answer = layout.answer(found) if len(found) > 1 else found[0]
         no_words = not all(item.isalpha() for item in distinct)
-        without = "|".join([OF_WORDS] * no_words + [_OF_NUMBERS] * words)
+        without = "|".join([OF_WORDS, _OF_THINGS] * no_words + [_OF_NUMBERS] * words)
         prompt = placed_request(
             slots, _KINDS[asked], layout.write(given), count=len(given), loose=layout == SPACES, without=without,
             joint=layout.separator,

@@ -12,7 +12,7 @@ from gesso.tasks.words import words_of
 _NO_NOUNS = frozenset(
     words_of("""
     who whom what where when at to from by via with dep arr leaves departs arrives opens closes begins is called
-    how_many tall first last
+    how_many tall first last paid
 """)
 )
 """Keys that have no article before them."""

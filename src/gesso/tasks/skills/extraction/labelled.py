@@ -26,6 +26,8 @@ _NO_NOUNS = frozenset({
     "valid until", "payable by", "load",
 })  # fmt: skip
 """Names that have no article before them, nor "is" behind."""
+_PLURALS = frozenset({"guests", "nights", "pages", "points"})
+"""Names that have no "is" behind them either."""
 _LINES = ("{}: {}", "{}: {}", "{}: {}", "{} = {}", "{}={}", "{} - {}", "- {}: {}")
 _INLINE = (
     ("{}: {}", ", "), ("{}: {}", ", "), ("{}: {}", "; "), ("{}: {}", " | "), ("{}: {}", " "), ("{}={}", ", "),
@@ -97,7 +99,7 @@ def _written(slots: Slots, facts: dict[str, Value], *, head: bool) -> str:
     if rng.random() < _LINES_SHARE:
         line = rng.choice(_LINES)
         return "\n".join(line.format(name, value) for name, value in facts.items())
-    if rng.random() < _SPOKEN_SHARE and not _NO_NOUNS.intersection(names):
+    if rng.random() < _SPOKEN_SHARE and not (_NO_NOUNS | _PLURALS).intersection(names):
         parts = [rng.choice(_SPOKEN).format(name, value) for name, value in facts.items()]
         return f"{', '.join(parts[:-1])}{rng.choice((' and ', ', ', ', '))}{parts[-1]}"
     pattern, between = rng.choice(_INLINE)

@@ -71,7 +71,7 @@ def _tell_of(slots: Slots, count: int) -> _Told:
     rng = slots.rng
     first = rng.choice(_TOLD.unseen if slots.reworded else _TOLD.seen)
     like = _by_facts(_TOLD.unseen if slots.reworded else _TOLD.seen)[_facts_of(first)]
-    others = rng.random() < _OTHER_PATTERN_SHARE
+    others = first[0] != "=" and rng.random() < _OTHER_PATTERN_SHARE
     patterns = [first, *(rng.choice(like) if others else first for _ in range(count - 1))]
     pattern = _joined(
         slots, [_numbered(expand(text.lstrip("="), rng), i) for i, text in enumerate(patterns)], first[0] == "="

@@ -18,6 +18,7 @@ _SMALL_SHARE = 0.2
 _ENDS = ".?!:"
 _QUOTES = "\"'`(["
 _QUESTION = re.compile(r"(What|Which|Who|Where|When|How) ", re.IGNORECASE)
+_SENTENCES = re.compile(r"[.?!] \S")
 _SENTENCE_BEHIND = re.compile(r" [^\"'(\[>-]")
 
 
@@ -58,6 +59,7 @@ def framed(slots: Slots, ask: str, text: str) -> str:
     while (
         ("\n" in ask and not _ends_a_line(frame))
         or (says_below(ask) and not frame.startswith(_ASK))
+        or (f"{_ASK}:" in frame and _SENTENCES.search(ask))
         or (ask.startswith(_ARROWS) and (not frame.startswith(_TEXT) or " - " in frame))
     ):
         frame = _fitting(slots, text, alone)

@@ -76,10 +76,11 @@ def is_measured(text: str, key: str, value: Value) -> bool:
 def named(rng: random.Random, facts: list[Fact]) -> dict[str, Value]:
     """Chooses a name for each fact, no name twice."""
     found: dict[str, Value] = {}
+    spaced = rng.random() < _SPACED_SHARE
     for fact in facts:
         free = [name for name in fact.names if name not in found]
         name = fact.names[0] if fact.names[0] in free and rng.random() < _OWN_NAME else rng.choice(free)
-        if "_" in name and name not in _CODE_NAMES and rng.random() < _SPACED_SHARE:
+        if "_" in name and name not in _CODE_NAMES and spaced:
             name = name.replace("_", " ")
         found[name] = fact.value
     return found

@@ -18,6 +18,8 @@ _TYPED = {
 }
 """What is in the body of a function of which arguments and result are of a type; of none, first."""
 _NUMERIC = r" [-+*/%]+ |return -|\b(?:abs|max|min)\("
+_OF_TEXTS = r"\"|\.(?!\d)|\blen\(|\bint\(|p\["
+_OF_LISTS_TOO = r"\b(?:len|sum|sorted|in)\b|p\[|\b(?:max|min)\(p\)"
 Drawn = tuple[dict[str, str], str]
 """What the fields of a request stand for, and the definition."""
 LISTS = ("prices", "numbers", "values", "items", "scores", "nums", "xs", "data", "marks", "costs", "weights", "ages",
@@ -87,13 +89,29 @@ def draw_one(slots: Slots) -> Drawn:
 
 def draw_default(slots: Slots) -> Drawn:
     """Draws a function whose last argument has a default."""
-    function = draw_any_function(slots)
-    *others, last = function.parameters
-    value = str(slots.number(2)) if slots.rng.random() < 0.6 else draw_literal(slots)
+    while True:
+        function = draw_any_function(slots)
+        *others, last = function.parameters
+        value = str(slots.number(2)) if slots.rng.random() < 0.6 else draw_literal(slots)
+        if _can_default(value, re.sub(rf"\b{last}\b", "p", function.body)):
+            break
     parameters = (*others, f"{last}={value}")
     source = definition(function.name, parameters, function.body)
     fields = fields_of(function) | {"last": last, "value": value, "args": ", ".join(parameters)}
     return fields | {"head": f"{function.name}({', '.join(parameters)})"}, source
+
+
+def _can_default(value: str, body: str) -> bool:
+    """Says whether what the body does with its argument `p` fits a default such as the value."""
+    if re.search(r"[!=]= (?!\d)\w+$|\b(?:not|and|or|if)\b|return [(\[]\w+, ", body):
+        return True
+    if "is None" in body:
+        return value == "None"
+    if value[0] == '"':
+        return re.search(_OF_TEXTS, body) is not None
+    if value[0] == "[":
+        return re.search(_OF_LISTS_TOO, body) is not None
+    return value[-1].isdigit() and not re.search(f"{_OF_TEXTS}|{_OF_LISTS_TOO}", body)
 
 
 def draw_hinted(slots: Slots) -> Drawn:

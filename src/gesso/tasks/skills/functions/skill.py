@@ -40,7 +40,7 @@ class Functions(Skill):
         if kind in _DRAWN:
             fields, source = _DRAWN[kind][0](slots)
             prompt = slots.frame(slots.choice(self.phrasings[kind], **fields)).replace("??", "?")
-            if kind == "lines" and prompt.endswith(f"{fields['second']}."):
+            if kind == "lines" and prompt.endswith((f"{fields['second']}.", f"\n{fields['second']}?")):
                 prompt = prompt[:-1]  # `return x + 7.` would be another number
             return Example(self.name, prompt, source, kind=slots.kind(kind))
         function = _draw(slots, kind)

@@ -65,15 +65,15 @@ def _dates(slots: Slots) -> Row:
         first = first.replace(day=rng.randint(26, 28))
     form = rng.choice(_FORMS)
     days = [first + timedelta(i) for i in range(rng.randint(2, 6))]
-    if str(first.year) in form(first) or not _leap_end(days):
-        found = list(map(form, days))
-        return Row(DATES, found, {"a": found[0], "b": found[-1]})
-    return _dates(slots)
+    found = list(map(form, days))
+    return _dates(slots) if _unclear(days, found[0]) else Row(DATES, found, {"a": found[0], "b": found[-1]})
 
 
-def _leap_end(days: list[date]) -> bool:
-    """Whether the days go over the end of February, which without a year nobody knows."""
-    return days[0].month == 2 and days[-1].month == 3
+def _unclear(days: list[date], shown: str) -> bool:
+    """Whether the days go over the end of February without a year, or might be the first days of months."""
+    if "/" in shown:
+        return days[0].day < days[-1].day <= 12
+    return str(days[0].year) not in shown and days[0].month == 2 and days[-1].month == 3
 
 
 def _ordinals(slots: Slots) -> Row:

@@ -1,5 +1,6 @@
 """Places texts beside requests to change them."""
 
+import re
 from collections.abc import Mapping
 
 from gesso.tasks.skills.patterns import Phrasings
@@ -8,7 +9,9 @@ from gesso.tasks.skills.slots import Slots
 
 _WIDE_SHARE = 0.6
 _BARE_SHARE = 0.5
-_TRIES = 5
+TRIES = 5
+_MARKS = ".?!:"
+"""What requests lose at their end before the text."""
 _IN_THIS = ' in this "{}"'
 _LABELS = ("Sentence", "Text", "Line", "text", "sentence", "String", "Original", "Draft", "Here it is", "Note")
 
@@ -32,9 +35,9 @@ def asked(
         wide: whether it may stand at the further places.
         without: a regular expression of what no pattern may have.
     """
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         prompt = _drawn(slots, phrasings, text, names, loose=loose, wide=wide, without=without)
-        if not any(_is_recased(name, prompt) for name in names.values()):
+        if not any(_is_recased(name, prompt) or is_cut(name, prompt, text) for name in names.values()):
             break
     return prompt
 
@@ -49,6 +52,17 @@ def _drawn(
     if prompt.endswith(_IN_THIS.format(text)) and slots.rng.random() < _BARE_SHARE:
         return prompt.removesuffix(f'"{text}"') + text
     return prompt
+
+
+def is_cut(name: str, prompt: str, text: str) -> bool:
+    """Says whether a name that ends in a mark has lost it at the end of the request, or a bare mark stands nowhere as a
+    word of its own."""
+    core, rest = name.rstrip(_MARKS), prompt.replace(text, " ")
+    if not name or core == name:
+        return False
+    if core:
+        return name not in rest and core in rest
+    return re.search(rf"(?<![^\s(/]){re.escape(name)}(?=[\s,:/)]|$)", rest) is None
 
 
 def _is_recased(name: str, prompt: str) -> bool:

@@ -16,6 +16,7 @@ _KEYS = ("port", "host", "user", "mode", "timeout", "path", "level", "size", "co
          "retries", "theme", "width", "height", "version", "env", "debug", "max", "speed", "city", "age",
          "price")  # fmt: skip
 _WORDED = ("host", "user", "mode", "path", "lang", "region", "name", "theme", "env", "city", "color", "level")
+_OF_SED = re.compile(r"s/`(.+?)`/`(.+?)`/g")
 _EMPTY = ("N/A", "n/a", "NA", "null", "NULL", "None", "none", "nil", "NaN", "-", "?", "TBD", "missing", "unknown", "-1",
           "empty", "--", "x", "0", "no", "false", "FALSE", "yes", "true")  # fmt: skip
 _FULL = ("0", "0", "0", "1", "-1", "none", "unknown", "missing", "n/a", "N/A", "-", "?", "null", "false", "true", "no",
@@ -91,7 +92,8 @@ def ask_within(slots: Slots) -> tuple[str, str]:
         return ask_within(slots)
     quote = rng.choice(("{}", "{}", '"{}"', "'{}'", "`{}`"))
     names = {"old": quote.format(old), "new": quote.format(new)}
-    return vary_quotes(slots, asked(slots, WITHIN, given, names, wide=True), given), answer
+    prompt = _OF_SED.sub(r"s/\1/\2/g", asked(slots, WITHIN, given, names, wide=True))
+    return vary_quotes(slots, prompt, given), answer
 
 
 def _without(text: str) -> str:

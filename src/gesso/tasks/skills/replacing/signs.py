@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from gesso.tasks.skills.entries import draw_entries
 from gesso.tasks.skills.lexicon import is_unseen
-from gesso.tasks.skills.patterns import read_phrasings
+from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.quotes import vary_quotes
+from gesso.tasks.skills.replacing.placing import TRIES, is_cut
 from gesso.tasks.skills.slots import Slots
 
 CHARACTERS = read_phrasings("replacing", "characters")
@@ -209,12 +210,20 @@ def _mixed(slots: Slots) -> str:
 
 
 def _ask_drop(slots: Slots, text: str, called: _Called) -> str:
-    return _settled(slots, slots.request(DROP, text, loose=_is_loose(text), old=called.every, one=called.one), text)
+    return _asked(slots, DROP, text, {"old": called.every, "one": called.one}, called.every)
 
 
 def _ask_change(slots: Slots, text: str, old: _Called, new: _Called, *, without: str = "") -> str:
     names = {"old": old.every, "one": old.one, "new": new.every, "single": new.single}
-    prompt = slots.request(CHARACTERS, text, loose=_is_loose(text), without=without, **names)
+    return _asked(slots, CHARACTERS, text, names, old.every, new.every, without=without)
+
+
+def _asked(slots: Slots, phrasings: Phrasings, text: str, names: dict[str, str], *signs: str, without: str = "") -> str:
+    """Draws a request in which bare signs can be told from the marks of the request itself."""
+    for _ in range(TRIES):
+        prompt = slots.request(phrasings, text, loose=_is_loose(text), without=without, **names)
+        if not any(is_cut(sign, prompt, text) for sign in signs) and ", , " not in prompt.replace(text, " "):
+            break
     return _settled(slots, prompt, text)
 
 
@@ -233,7 +242,8 @@ def _settled(slots: Slots, prompt: str, text: str) -> str:
 def _called(slots: Slots, sign: str) -> _Called:
     """Signs by their name, now and then one by itself."""
     if sign != " " and slots.rng.random() < 0.38:
-        written = slots.rng.choice(_BARE_SIGNS).format(sign)
+        signs = {"'": _BARE_SIGNS[:2], "?": _BARE_SIGNS[:3]}.get(sign, _BARE_SIGNS)
+        written = slots.rng.choice(signs).format(sign)
         return _Called(written, written, written)
     name = _OTHER_NAMES[sign] if sign in _OTHER_NAMES and slots.rng.random() < 0.5 else _SIGNS[sign]
     article = "an" if name[0] in "aeu" else "a"

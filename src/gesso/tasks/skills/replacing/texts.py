@@ -21,7 +21,7 @@ _NOUNS = {
     "times": ("word", "word", "time"), "numbers": ("number", "number", "figure", "value"),
     "codes": ("code", "part number", "reference", "ID"), "pronouns": ("word", "pronoun"),
     "identifiers": ("variable", "identifier", "name", "column", "field"), "people": ("phrase", "person"),
-    "rooms": ("number", "place", "label"), "short forms": ("title", "short form", "abbreviation"),
+    "rooms": ("place", "place", "label"), "short forms": ("title", "form of address"),
 }  # fmt: skip
 """What a request may call the thing."""
 _MASKS = ("XXXX", "XXX", "***", "___", "[NAME]", "[name]", "NN", "N.N.", "Person A", "Mr X", "{{name}}")
@@ -73,7 +73,8 @@ def draw_replacement(slots: Slots) -> Replacement:
         if _count(old, given) != pattern.count("{x}") + pattern.count("{X}") or _count(new, given):
             continue
         if slots.unseen or not any(is_unseen(word) and len(word) > 2 for word in re.findall(r"[^\W\d_]+", given + new)):
-            return Replacement(given, old, new, answer, rng.choice(_NOUNS[kind]))
+            called = "words" if kind == "phrases" and " " not in old else kind
+            return Replacement(given, old, new, answer, rng.choice(_NOUNS[called]))
 
 
 def draw_filler(slots: Slots) -> tuple[str, str, str]:
@@ -95,9 +96,9 @@ def draw_filler(slots: Slots) -> tuple[str, str, str]:
 
 def unfit(old: str, *, running: bool) -> str:
     """Returns a regular expression of what no request may say: "sentence" before a list, "list" or "guests" before
-    running text, and "word" of what has digits."""
+    running text, and "word" of what has digits or is several words."""
     said = _OF_LISTS if running else "sentences?|passages?|messages?"
-    return rf"\b({said}{'|words?' if any(map(str.isdigit, old)) else ''})\b"
+    return rf"\b({said}{'|words?' if ' ' in old or any(map(str.isdigit, old)) else ''})\b"
 
 
 def misspell(rng: random.Random, word: str) -> str:

@@ -29,7 +29,7 @@ _LONG_SHARE = 0.05
 _FENCED_SHARE = 0.15
 """How often lines stand in a fence, which answers leave out."""
 _OF_SENTENCE = r"\bsentence\b|\bphrase\b"
-_OF_LETTERS = r"word|\bletters?\b|\bname\b|\bcall(ed)?\b|\bI'm \{"
+_OF_LETTERS = r"word|\bletters?\b|\bnames?\b|\bcall(ed)?\b|\bI'm \{"
 _OF_NUMBERS = r"\bnumbers\b|\bvalues\b|\bfigures\b"
 
 

@@ -4,7 +4,7 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.labelled_texts import SEVERAL, draw_marks, place, same_labels, several, with_list
+from gesso.tasks.skills.labelled_texts import SEVERAL, differing, draw_marks, place, same_labels, several, with_list
 from gesso.tasks.skills.layouts import Layout
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.sentiment.texts import PHRASINGS, draw_text
@@ -47,6 +47,8 @@ _CODED = (
 )
 _TOLD = re.compile(r"~(?:(?:I|I'm|My|We|Someone|A|Task|Job|Exercise|Not|idk|no clue|can't tell)\b|#)")
 """Requests that are no questions, though nothing to do either."""
+_SHORTENED = re.compile(r"\bneg\b")
+"""Requests that shorten the labels."""
 _OR = Layout(", ", last=" or ")
 _CHOICES = (_OR, _OR, Layout(", "), Layout("/"), Layout("/"), Layout(" / "), Layout(" | "), Layout(" vs "))
 _SHARES = {"ask": 0.3, "labels": 0.2, "yes": 0.08, "several": 0.13, "which": 0.08, "codes": 0.08, "inside": 0.13}
@@ -109,7 +111,8 @@ class Sentiment(Skill):
             prompt = slots.frame(ask, text)
         else:
             prompt = f"{ask.removeprefix('~').rstrip('?:')}{rng.choice((': ', ': ', chr(10)))}{text}"
-        return Example(self.name, prompt, mood, kind=slots.kind(mood))
+        answer = mood[:3] if mood != "neutral" and _SHORTENED.search(ask) else mood
+        return Example(self.name, prompt, answer, kind=slots.kind(mood))
 
     def _several(self, slots: Slots) -> Example:
         """A label for each of several texts."""
@@ -123,7 +126,7 @@ class Sentiment(Skill):
         if rng.random() < 0.25:
             labels.reverse()
         short = rng.random() < 0.6
-        texts = [draw_text(slots, mood, short=short) for mood in moods]
+        texts = differing(lambda mood: draw_text(slots, mood, short=short), moods)
         ask = slots.choice(SEVERAL, labels=rng.choice(_CHOICES).write(labels))
         prompt, answer = several(slots, ask, texts, [names[_MOODS.index(mood)] for mood in moods])
         return Example(self.name, prompt, answer, kind=slots.kind("several"))
@@ -134,7 +137,8 @@ class Sentiment(Skill):
         count = 2 if rng.random() < 0.88 else 3
         place_of_it = rng.randrange(count)
         other = _MOODS[mood == "positive"]
-        texts = [draw_text(slots, mood if i == place_of_it else other, short=rng.random() < 0.5) for i in range(count)]
+        moods = [mood if i == place_of_it else other for i in range(count)]
+        texts = differing(lambda mood: draw_text(slots, mood, short=rng.random() < 0.5), moods)
         marks = draw_marks(rng, count, named=rng.random() < 0.8)
         label = rng.choice(_ADJECTIVES)[mood == "negative"]
         if marks.names:

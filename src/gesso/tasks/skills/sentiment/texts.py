@@ -2,6 +2,7 @@
 
 import re
 
+from gesso.tasks.skills.labelled_texts import draw_thing, with_articles
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of
@@ -27,7 +28,7 @@ _BAD = words_of("""
     shoddy silly sloppy slow smelly stale stupid tasteless tedious tiresome tragic uncomfortable unfair unfriendly
     unhelpful unreliable upsetting vile wasteful
     amateurish arrogant bland careless chaotic cramped damaged dangerous deplorable disgraceful dodgy flimsy greasy
-    greedy heartless impolite incompetent inedible insane leaky mouldy neglected noxious pricey rubbish second-rate
+    greedy heartless impolite incompetent inedible leaky mouldy neglected noxious pricey rubbish second-rate
     soggy sour subpar tacky terrifying third-rate unacceptable unbearable uninspired unsafe unusable watery
 """)
 _SENTENCES = read_phrasings("sentiment", "sentences")
@@ -37,6 +38,8 @@ _DISLIKED = (
     "hate", "dislike", "regret", "despise", "detest", "cannot stand", "loathe", "cannot bear", "resent",
     "complain about",
 )  # fmt: skip
+_TELLING = frozenset((*_GOOD, *_BAD, *_LIKED, *_DISLIKED, "positive", "negative", "neutral", "lies"))
+"""Words that no thing is called by."""
 _PLAIN = read_phrasings("sentiment", "plain")
 _TOLD = {
     "positive": read_phrasings("sentiment", "good"),
@@ -94,6 +97,7 @@ def draw_text(slots: Slots, mood: str, *, short: bool = False) -> str:
     if mood != "neutral" and not short and rng.random() < _LEAD_SHARE:
         lead = _sentence(slots, "neutral").rstrip(".")
         text = f"{lead}{'' if lead[-1] in '?!' else '.'} {text}"
+    text = with_articles(text)
     if rng.random() < _SMALL_SHARE:
         text = text.lower() if rng.random() < 0.6 else text.rstrip(".")
     return text
@@ -144,6 +148,13 @@ def _turned(slots: Slots, mood: str) -> str:
 
 def _values(slots: Slots) -> dict[str, object]:
     return {
-        "thing": slots.word(), "other": slots.word(), "name": slots.first_name(), "city": slots.city(),
+        "thing": _thing(slots), "other": _thing(slots), "name": slots.first_name(), "city": slots.city(),
         "number": slots.number(3),
     }  # fmt: skip
+
+
+def _thing(slots: Slots) -> str:
+    """A thing whose name neither praises nor blames."""
+    while (word := draw_thing(slots)) in _TELLING:
+        pass
+    return word

@@ -1,11 +1,10 @@
-"""Draws what is sorted by time: dates, times of a day, years, dated events, and what has an order that all know."""
+"""Draws what is sorted by time: dates, times of a day and years."""
 
 import datetime
 from collections.abc import Callable
 from random import Random
 
 from gesso.tasks.skills.layouts import COMMAS, Layout, draw_layout
-from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sorting.lists import LINE_LAYOUTS, Sorted, in_order
@@ -36,24 +35,14 @@ _SAME_YEAR: tuple[Callable[[datetime.date], str], ...] = (
     lambda date: f"{date.day} {_MONTHS[date.month - 1]}",
     lambda date: f"{date.day} {_MONTHS[date.month - 1][:3]}",
 )
-_EVENTS = ("{name}: {date}", "{name} - {date}", "{name} {date}", "{date} {name}", "{date}: {name}", "{date} - {name}",
-           "{name} ({date})")  # fmt: skip
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_NUMBER_WORDS = (
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
-)  # fmt: skip
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _COUNTS, _COUNT_WEIGHTS = (3, 4, 5, 6), (0.48, 0.3, 0.15, 0.07)
 _SECTIONS = {
-    (name, down): read_phrasings("sorting", f"{name.replace(' ', '_')}_{'down' if down else 'up'}")
-    for name in ("dates", "times", "years", "events", "number words")
+    (name, down): read_phrasings("sorting", f"{name}_{'down' if down else 'up'}")
+    for name in ("dates", "times", "years")
     for down in (False, True)
 }
-_NAMED = {name: read_phrasings("sorting", name) for name in ("months", "weekdays", "ordinals")}
 DAY_SECTIONS: dict[str, Phrasings] = {
-    **{f"{name} down" if down else name: phrasings for (name, down), phrasings in _SECTIONS.items()},
-    **_NAMED,
+    f"{name} down" if down else name: phrasings for (name, down), phrasings in _SECTIONS.items()
 }
 
 
@@ -83,51 +72,6 @@ def dates(slots: Slots, down: bool) -> Sorted:
         layout = rng.choice(LINE_LAYOUTS)
     texts = {day.toordinal(): write(day) for day in _days(rng, count)}
     return in_order(texts, _SECTIONS["dates", down], layout, down=down)
-
-
-def events(slots: Slots, down: bool) -> Sorted:
-    """What happened when, by the date or the year."""
-    rng = slots.rng
-    count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
-    write, form = rng.choice((str, datetime.date.isoformat)), rng.choice(_EVENTS)
-    if write is str:
-        moments = {year: str(year) for year in _years(rng, count)}
-    else:
-        moments = {day.toordinal(): day.isoformat() for day in _days(rng, count)}
-    names = [slots.first_name() for _ in range(count)] if rng.random() < 0.2 else slots.words(count)
-    texts = {
-        key: form.format(name=name, date=moment) for (key, moment), name in zip(moments.items(), names, strict=True)
-    }
-    return in_order(texts, _SECTIONS["events", down], rng.choice((COMMAS, COMMAS, *LINE_LAYOUTS)), down=down)
-
-
-def known_orders(slots: Slots, down: bool) -> Sorted:
-    """Months, days of the week from Monday on, ordinals and numbers in words, in the order that they have."""
-    rng = slots.rng
-    count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
-    layout = draw_layout(rng) if rng.random() < 0.75 else draw_wide_layout(rng, numbered=True)
-    form = rng.random()
-    if form < 0.35:
-        section, names, down = _NAMED["months"], _short(rng, _MONTHS), False
-    elif form < 0.65:
-        section, names, down = _NAMED["weekdays"], _short(rng, _WEEKDAYS), False
-    elif form < 0.75:
-        section, names, down = _NAMED["ordinals"], _ORDINALS, False
-    else:
-        section = _SECTIONS["number words", down]
-        names = _NUMBER_WORDS[: rng.choice((10, 12, 20))]
-    places = rng.sample(range(len(names)), count)
-    return in_order({place: names[place] for place in places}, section, layout, down=down)
-
-
-def _short(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names as they are, their first three letters, or those in small letters that may be trained on."""
-    form = rng.random()
-    if form < 0.65:
-        return names
-    if form < 0.8:
-        return tuple(name[:3] for name in names)
-    return tuple(name.lower() for name in names if not is_unseen(name))
 
 
 def _years(rng: Random, count: int) -> list[int]:

@@ -9,7 +9,7 @@ from gesso.tasks.skills.lexicon import draw_pseudo_word
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sorting.lists import LINE_LAYOUTS, Sorted
+from gesso.tasks.skills.sorting.lists import LINE_LAYOUTS, OF_GOODS, OF_WHOLE, Sorted
 from gesso.tasks.skills.things import draw_mixed_numbers, draw_things
 from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
@@ -26,7 +26,7 @@ def mixed_numbers(slots: Slots, count: int, down: bool) -> Sorted:
         given,
         result,
         draw_number_layout(slots.rng, numbered=True),
-        without=r"\bmagnitude\b|\bintegers\b",
+        without=rf"\bmagnitude\b|\bintegers\b|{OF_WHOLE}",
     )
 
 
@@ -53,7 +53,7 @@ def things(slots: Slots, count: int, down: bool) -> Sorted:
     given = draw_things(slots, max(count, 3), spaced=layout.separator != " ", without=("Mixed",))
     if any(layout.separator in item for item in given):
         layout = COMMAS
-    words = r"\bwords?\b|\bletters?\b" if any(not item.isalpha() for item in given) else ""
+    words = rf"\bwords?\b|\bletters?\b|{OF_GOODS}" if any(not item.isalpha() for item in given) else ""
     result = sorted(given, key=str.lower, reverse=down)
     return Sorted(_SECTIONS["words", down], given, result, layout, words)
 

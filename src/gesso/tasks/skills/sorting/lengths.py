@@ -9,15 +9,12 @@ from gesso.tasks.skills.wide_layouts import draw_wide_layout
 
 _SECTIONS = {down: read_phrasings("sorting", f"length_{'down' if down else 'up'}") for down in (False, True)}
 _CODE = {down: read_phrasings("sorting", f"length_code_{'down' if down else 'up'}") for down in (False, True)}
-_TIES = {down: read_phrasings("sorting", f"length_ties_{'down' if down else 'up'}") for down in (False, True)}
 LENGTH_SECTIONS = {
     "length": _SECTIONS[False], "length down": _SECTIONS[True],
     "length code": _CODE[False], "length code down": _CODE[True],
-    "length ties": _TIES[False], "length ties down": _TIES[True],
 }  # fmt: skip
-_COUNTS, _COUNT_WEIGHTS = (2, 3, 4, 5, 6), (0.05, 0.38, 0.32, 0.17, 0.08)
-_GAPS, _GAP_WEIGHTS = (2, 1, 0), (0.5, 0.4, 0.1)
-"""How many letters, at least, one word has more than another; words of one length keep their order."""
+_FEWEST, _GAP = 3, 2
+"""How many words there are at least, and how many letters, at least, one has more than another."""
 _COMMON_SHARE = 0.4
 _TRIES = 40
 _SHORT = 9
@@ -26,26 +23,24 @@ _IN_CODE = (Layout(", ", whole="[{}]", item='"{}"'), Layout(", ", whole="[{}]", 
 
 
 def by_length(slots: Slots, down: bool) -> tuple[str, str]:
-    """Asks for a few short words, most often of clearly unlike lengths."""
+    """Asks for three or four short words of clearly unlike lengths."""
     rng = slots.rng
-    gap = rng.choices(_GAPS, _GAP_WEIGHTS)[0]
-    given = _words(slots, rng.choices(_COUNTS, _COUNT_WEIGHTS)[0], gap)
+    given = _words(slots, rng.choice((_FEWEST, _FEWEST + 1)))
     if rng.random() < 0.12:
         given = [word.capitalize() for word in given]
     result = sorted(given, key=len, reverse=down)
-    if gap and rng.random() < 0.06:
+    if rng.random() < 0.06:
         layout, name = rng.choice(_IN_CODE), slots.identifier(1)
         prompt = slots.choice(_CODE[down], list=layout.write(given), name=name)
         return prompt, layout.answer(result)
     layout = draw_layout(rng) if rng.random() < 0.75 else draw_wide_layout(rng, numbered=True)
-    sections = _TIES if not gap and rng.random() < 0.5 else _SECTIONS
-    return Sorted(sections[down], given, result, layout).ask(slots)
+    return Sorted(_SECTIONS[down], given, result, layout).ask(slots)
 
 
-def _words(slots: Slots, count: int, gap: int) -> list[str]:
-    """Draws distinct words of which no two are closer in length than `gap`, as many of them as are found soon."""
+def _words(slots: Slots, count: int) -> list[str]:
+    """Draws distinct words of which no two are close in length, as many of them as are found soon."""
     found: list[str] = []
-    while len(found) < 2:
+    while len(found) < _FEWEST:
         found = [_word(slots)]
         for _ in range(_TRIES):
             if len(found) == count:
@@ -53,7 +48,7 @@ def _words(slots: Slots, count: int, gap: int) -> list[str]:
             word = _word(slots)
             if len(word) > _SHORT and slots.rng.random() >= _LONG_SHARE:
                 continue
-            if word not in found and all(abs(len(word) - len(other)) >= gap for other in found):
+            if word not in found and all(abs(len(word) - len(other)) >= _GAP for other in found):
                 found.append(word)
     return found
 

@@ -10,6 +10,16 @@ from gesso.tasks.skills.slots import Slots
 
 LINE_LAYOUTS = (Layout("\n"), Layout("\n"), Layout("\n", item="- {}"), Layout("; "))
 """For items with spaces or commas in them."""
+OF_WHOLE = (
+    r"\b(temperatures|times|prices|ages|bids|weights|distances|grades|scores?|marks|points|bills|results|coldest|warmest|"
+    r"cheapest|expensive|youngest|oldest|lightest|heaviest|(page|house|room|ticket|lottery) numbers)\b"
+)
+"""What numbers with a unit, a sign or a point may not be."""
+OF_GOODS = (
+    r"\b(ingredients|spices?|guests?|plants?|tools?|groceries|supplies|shopping|packing|wish|reading|vocabulary|"
+    r"class)\b"
+)
+"""What codes, files and addresses are not."""
 _UNQUOTED_SHARE = 0.3
 """How often words between spaces have no quotes in the middle of a request, as in a hurry."""
 

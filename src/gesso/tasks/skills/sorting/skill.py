@@ -9,10 +9,10 @@ from gesso.tasks.skills.lexicon import dictionary, is_unseen
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sorting.days import DAY_SECTIONS, dates, events, known_orders
+from gesso.tasks.skills.sorting.days import DAY_SECTIONS, dates
 from gesso.tasks.skills.sorting.kinds import KIND_SECTIONS, code, letters, mixed_numbers, pairs, surnames, things
 from gesso.tasks.skills.sorting.lengths import LENGTH_SECTIONS, by_length
-from gesso.tasks.skills.sorting.lists import Sorted
+from gesso.tasks.skills.sorting.lists import OF_GOODS, OF_WHOLE, Sorted
 from gesso.tasks.skills.sorting.repeats import REPEAT_SECTIONS, repeats
 from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
@@ -25,11 +25,11 @@ _COUNT_WEIGHTS = (0.1, 0.25, 0.25, 0.2, 0.12, 0.08)
 _WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.65, 0.5
 """Numbers are learned later than words."""
 _KIND_WEIGHTS = {
-    "plain": 0.455, "length": 0.13, "mixed numbers": 0.08, "things": 0.06, "dates": 0.085, "pairs": 0.045,
-    "events": 0.02, "known orders": 0.025, "repeats": 0.04, "last names": 0.015, "letters": 0.02, "code": 0.025,
+    "plain": 0.57, "length": 0.06, "mixed numbers": 0.08, "things": 0.06, "dates": 0.085, "pairs": 0.045,
+    "repeats": 0.04, "last names": 0.015, "letters": 0.02, "code": 0.025,
 }  # fmt: skip
 _LISTS = {"mixed numbers": mixed_numbers, "things": things, "pairs": pairs, "last names": surnames}
-_FEW = {"dates": dates, "events": events, "known orders": known_orders, "repeats": repeats}
+_FEW = {"dates": dates, "repeats": repeats}
 """Draw few items, whatever the count."""
 _COLUMNS = (Layout("    "), Layout("\t"))
 _COLUMNS_SHARE = 0.02
@@ -53,7 +53,7 @@ class Sorting(Skill):
 
     def draw(self, slots: Slots) -> Example:
         """Draws two to seven words, names, codes or numbers (numbers more often in training), in one of many layouts;
-        one in four is sorted downwards. Of words, case does not count. More than half are words by their length,
+        one in four is sorted downwards. Of words, case does not count. Two in five are words by their length,
         things, dates, pairs, lists with repeats, letters or code."""
         rng = slots.rng
         count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
@@ -88,14 +88,15 @@ def _words(slots: Slots, count: int, down: bool) -> Sorted:
     rng = slots.rng
     layout = _layout(slots, draw_wide_layout(rng, numbered=True))
     given = draw_entries(slots, count, spaced=layout.separator != SPACES.separator)
-    if rng.random() < 0.15:  # a common beginning, so that later letters decide
+    if rng.random() < 0.2:  # a common beginning, so that later letters decide
         given = (_neighbours(slots, count) if rng.random() < 0.5 else _alike(given, unseen=slots.unseen)) or given
     if rng.random() < 0.1:
         given = [word.capitalize() if word.islower() else word for word in given]
     if any(layout.separator in item for item in given):
         layout = COMMAS
     result = sorted(given, key=str.lower, reverse=down)
-    return Sorted(_WORDS_DOWN if down else _WORDS_UP, given, result, layout)
+    without = OF_GOODS if any(char.isdigit() for item in given for char in item) else ""
+    return Sorted(_WORDS_DOWN if down else _WORDS_UP, given, result, layout, without)
 
 
 def _numbers(slots: Slots, count: int, down: bool) -> Sorted:
@@ -105,7 +106,8 @@ def _numbers(slots: Slots, count: int, down: bool) -> Sorted:
         layout = COMMAS
     numbers = draw_numbers(slots, count, spaced=layout.separator != SPACES.separator)
     result = [text for _, text in sorted(numbers, reverse=down)]
-    return Sorted(_NUMBERS_DOWN if down else _NUMBERS_UP, [text for _, text in numbers], result, layout)
+    without = "" if all(text.isdigit() for text in result) else OF_WHOLE
+    return Sorted(_NUMBERS_DOWN if down else _NUMBERS_UP, [text for _, text in numbers], result, layout, without)
 
 
 def _alike(words: list[str], *, unseen: bool) -> list[str]:

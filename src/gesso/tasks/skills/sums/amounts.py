@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -14,6 +15,13 @@ MONEY = read_phrasings("sums_kinds", "money")
 DECIMALS = read_phrasings("sums_kinds", "decimals")
 _PERCENTS = (10, 10, 10, 10, 50, 50, 50, 25, 25, 25, 20, 20, 20, 5, 5, 1, 30, 40, 60, 75, 75, 80, 90, 15)
 _WORTHS = ("{}", "{}", "{}", "${}", "${}", "${}", "\u20ac{}", "\u00a3{}", "{} euros", "{} dollars", "{} \u20ac")
+_NOTES = tuple(map(Decimal, ("5.00", "10.00", "20.00", "50.00", "100.00")))
+_PAID = re.compile("pay|change")
+_OF_NUMBERS = re.compile(
+    r"(?:\{[abn]\}|what|is|how much|add|subtract|take|from|and|plus|minus|times|total|sum|of|s|x|please|[^a-z{])+",
+    re.IGNORECASE,
+)
+"""Requests that do not say that money is meant, whose answers would have no zeros at their end."""
 _CENTS = ("50", "50", "50", "20", "40", "80", "10", "25", "75", "99", "95", "90", "00")
 
 
@@ -38,9 +46,12 @@ def draw_money(slots: Slots, write: Callable[[int], str]) -> tuple[str, str]:
     count = rng.randint(2, rng.choice((4, 6, 10)))
     first, second = _price(rng), _price(rng)
     operation, text = slots.choice(MONEY, a="{a}", b="{b}", n="{n}", **told_values(slots)).split(" ", 1)
+    if form == "{}" and _OF_NUMBERS.fullmatch(text):
+        form = rng.choice(_WORTHS[3:])
     if operation == "-":
-        first = Decimal(rng.choice(("5.00", "10.00", "10.00", "20.00", "20.00", "50.00"))) if "pay" in text else first
         first, second = max(first, second), min(first, second)
+        if _PAID.search(text):
+            first = rng.choice([note for note in _NOTES if note > second][:3])
     found = {"+": first + second, "-": first - second, "*": first * count}[operation]
     whole = operation == "-" and first == first.to_integral() and rng.random() < 0.5
     shown = form.format(int(first) if whole else first)

@@ -12,7 +12,7 @@ LABELLED = read_phrasings("sums_kinds", "labelled")
 INLINE = read_phrasings("sums_kinds", "inline")
 _NAMES = ("item", "name", "product", "thing", "article", "what")
 _COLUMNS = (
-    "amount", "price", "cost", "quantity", "qty", "count", "total", "number", "stock", "sold", "weight", "points",
+    "amount", "price", "cost", "quantity", "qty", "count", "score", "number", "stock", "sold", "weight", "points",
     "pieces", "value", "euros", "hours", "minutes", "km",
 )  # fmt: skip
 _LINES = ("{}: {}", "{}: {}", "- {}: {}", "{} {}", "{} - {}", "{},{}", "{} = {}", "* {} {}", "{}\t{}", "{} | {}")

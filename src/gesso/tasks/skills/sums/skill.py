@@ -1,6 +1,7 @@
 """Asks to add, subtract and multiply numbers of up to four digits, in signs or in words."""
 
 import dataclasses
+import random
 import re
 from collections.abc import Callable
 from typing import ClassVar
@@ -52,17 +53,17 @@ _COMMA_SHARE = 0.2
 _TOLD_SHARE = 0.12
 _CODE = re.compile(r"[`;<>$_]|print|eval|[:=]\s*$|\n")
 """Requests that take no word on how to answer behind them."""
-_AS_TYPED = re.compile(r"df\.|print|int\(|mean\(|avg\(|statistics|sqrt|SELECT")
+_AS_TYPED = re.compile(r"df\.|x = |print|int\(|mean\(|avg\(|statistics|sqrt|SELECT")
 """Code, which keeps the letters that it begins with."""
 _ROUND = 0.15
 """Numbers in training that end in zeros, as those that people ask about often do."""
 _BELOW_ZERO = re.compile(r"minus|subtract|\bsub\b|\bless\b|take away|deduct|degrees", re.IGNORECASE)
 """Wordings of a difference that may be negative."""
 _ONE_OF_MANY = re.compile(
-    r"\b(?:1|one) (?!plus|minus|times|less|is\b|has|was|class|equals|gives|makes|comes|gets|goes|takes|becomes|this|pls"
-    r"|results|adds)(?:[a-z]+s|are|were|people|children|sheep|men|women)\b"
+    r"\b(?:0|1|zero|one) (?!plus|minus|times|less|is\b|has|was|class|equals|gives|makes|comes|gets|goes|takes"
+    r"|becomes|this|pls|results|adds)(?:[a-z]+s|get|are|were|people|children|sheep|men|women)\b"
 )
-"""One of a thing that the sentence has several of."""
+"""One or none of a thing that the sentence has several of."""
 _SMALL = words_of(
     "zero one two three four five six seven eight nine "
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -121,7 +122,7 @@ class Sums(Skill):
             # The same sentence with the larger number first: nobody eats more plums than there were.
             rng.setstate(before)
             prompt, answer = slots.question(_MINUS, a=shown[1], b=shown[0], name=slots.first_name()), str(b - a)
-        if 1 in (a, b) and _ONE_OF_MANY.search(prompt):
+        if (spelled and prompt.startswith("=")) or (min(a, b) < 2 and _ONE_OF_MANY.search(prompt)):
             return self._two(slots)
         if spelled:
             prompt = prompt.replace(f"{shown[0]} {shown[1]}", f"{shown[0]}, {shown[1]}")
@@ -163,7 +164,7 @@ class Sums(Skill):
             first, second, third = shown
             text = slots.question(_THREE, a=first, b=second, c=third, name=slots.first_name(), other=slots.first_name())
         elif rng.random() < 0.4:
-            text = slots.request(_SEVERAL, draw_layout(rng).write(shown))
+            text = slots.request(_SEVERAL, _written(rng, shown))
         else:
             data = {"plus": " plus ".join(shown), "and": f"{', '.join(shown[:-1])} and {shown[-1]}"}
             text = slots.question(
@@ -178,7 +179,7 @@ class Sums(Skill):
         if rng.random() < 0.3:
             text = _expression(slots, " + ".join(map(str, numbers[:-1])), "+", numbers[-1])
         else:
-            text = slots.request(_SEVERAL, draw_layout(rng).write([str(number) for number in numbers]))
+            text = slots.request(_SEVERAL, _written(rng, list(map(str, numbers))))
         return Example(self.name, text, str(sum(numbers)), kind=slots.kind("several"))
 
     def _factor(self, slots: Slots) -> Example:
@@ -196,7 +197,7 @@ class Sums(Skill):
         a, b, c = (_number(slots, rng.randint(1, 2)) for _ in range(3))
         text = slots.choice(_STORY, a=a, b=b, c=c, name=slots.first_name())
         signs, text = text[:2], text[2:].lstrip()
-        if a < (b if signs == "-+" else c) or (1 in (a, b, c) and _ONE_OF_MANY.search(text)):
+        if a < (b if signs == "-+" else c) or 0 in (a, b, c) or (1 in (a, b, c) and _ONE_OF_MANY.search(text)):
             return self._story(slots)
         answer = a + b - c if signs == "+-" else a - b + c
         return Example(self.name, text, str(answer), kind=slots.kind("story"))
@@ -222,6 +223,14 @@ def _in_signs(slots: Slots, a: int, sign: str, b: int) -> str:
         text = slots.question(_SIGNS, a=f"{a:,}", b=f"{b:,}", s=shown)
         if not _CODE.search(text):
             return text
+
+
+def _written(rng: random.Random, numbers: list[str]) -> str:
+    """Writes numbers as a list, between signs that are none of a calculation."""
+    layout = draw_layout(rng)
+    while layout.separator in (" - ", " / "):
+        layout = draw_layout(rng)
+    return layout.write(numbers)
 
 
 def _listed(numbers: list[int]) -> dict[str, str]:

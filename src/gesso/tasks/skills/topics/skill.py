@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.labelled_texts import SEVERAL, draw_marks, place, same_labels, several, with_list
+from gesso.tasks.skills.labelled_texts import SEVERAL, differing, draw_marks, place, same_labels, several, with_list
 from gesso.tasks.skills.layouts import Layout
 from gesso.tasks.skills.patterns import read_phrasings, says_below
 from gesso.tasks.skills.skill import Skill
@@ -90,7 +90,7 @@ class Topics(Skill):
         """The topic of each of several texts."""
         rng = slots.rng
         abouts = [rng.choice(topics) for _ in range(rng.choices(_COUNTS, _TEXTS_SHARES)[0])]
-        texts = [draw_text(slots, about, topics, short=True) for about in abouts]
+        texts = differing(lambda about: draw_text(slots, about, topics, short=True), abouts)
         ask = slots.choice(SEVERAL, labels=_listed(slots, [names[topic.names[0]] for topic in topics]))
         prompt, answer = several(slots, ask, texts, [names[about.names[0]] for about in abouts])
         return Example(self.name, prompt, answer, kind=slots.kind("several"))
@@ -101,7 +101,8 @@ class Topics(Skill):
         about, other = topics
         count = 2 if rng.random() < 0.88 else 3
         place_of_it = rng.randrange(count)
-        texts = [draw_text(slots, about if i == place_of_it else other, [about], short=True) for i in range(count)]
+        abouts = [about if i == place_of_it else other for i in range(count)]
+        texts = differing(lambda topic: draw_text(slots, topic, [about], short=True), abouts)
         marks = draw_marks(rng, count, named=rng.random() < 0.8)
         named = Layout(", ", last=" or ").write(marks.names) if marks.names else ""
         asked = _WHICH_MARK if named and rng.random() < 0.5 else _WHICH
@@ -120,7 +121,8 @@ def _put(slots: Slots, ask: str, text: str) -> str:
     gap = rng.choice((" ", "\n", "\n\n")[("\n" in ask) :])
     if says_below(ask) or rng.random() < 0.6:
         ask = f"{ask[:-1]}:" if gap == " " and ask.endswith((".", "?")) and rng.random() < 0.15 else ask
-        return f"{ask}{gap}{text}"
+        ends = gap != " " or ask[-1] in ".?!:|=>)]"
+        return f"{ask}{'' if ends else ':'}{gap}{text}"
     return f"{text}{gap if text[-1] in '.?!' else chr(10)}{ask}"
 
 

@@ -68,12 +68,12 @@ NEAR_LINES = (
     "chemistry, cleaning, cosmetics, biology, drinks",
     "biology, animals, agriculture",
     "geography, sea, politics, hiking, nature, history",
-    "accidents, cars, weather, construction, trains, public transport, hiking, repairs",
+    "accidents, cars, weather, construction, trains, public transport, hiking, repairs, sea",
     "television, games, sports, books, music",
     "theatre, dancing, books",
     "jewellery, art, cosmetics, money",
     "repairs, construction, energy, cleaning, cars",
-    "marketing, news, shopping, work, money, social media, television, cosmetics, politics",
+    "marketing, news, shopping, work, money, social media, television, cosmetics, politics, computers",
     "charity, politics, religion, sports, school, food",
     "public transport, travel, cars, work",
 )
@@ -84,7 +84,8 @@ DESKS = ("delivery", "billing", "login", "returns", "recruitment", "payroll", "i
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Holds what a topic is called, words that tell it, and those that fit it as well, but tell another."""
+    """Holds what a topic is called, words that tell it, and all that fit it: these, its names, and words that tell
+    another."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
@@ -100,7 +101,8 @@ def topics() -> tuple[Topic, ...]:
         names, listed = section.split("\n", 1)
         words, _, fitting = listed.partition("also:")
         told = tuple(words.split())
-        found.append(Topic(tuple(names.split("/")), told, frozenset((*told, *fitting.split()))))
+        called = tuple(names.split("/"))
+        found.append(Topic(called, told, frozenset((*called, *told, *fitting.split()))))
     return tuple(found)
 
 
@@ -125,6 +127,13 @@ def apart(rng: Random, count: int, *, at_desk: bool = False) -> list[Topic]:
         names = [topic.names[0] for topic in drawn]
         if not any(pair in near for pair in combinations(names, 2)):
             return drawn
+
+
+def fits(text: str, others: list[Topic]) -> bool:
+    """Says whether a word of a text fits one of the topics, in the singular or the plural."""
+    words = set(re.findall(r"[a-z-]+", text.lower()))
+    words.update([word[:-1] for word in words if word.endswith("s")])
+    return not all(words.isdisjoint(other.fitting) for other in others)
 
 
 def telling(rng: Random, about: Topic, count: int, others: list[Topic]) -> list[str]:

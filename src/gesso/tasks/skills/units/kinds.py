@@ -72,8 +72,8 @@ _AGES = _kind(
 )  # fmt: skip
 _FEET = _kind(("inches/inches/inches/inch", 1), ("feet/feet/feet/foot", 12), ("yards/yards/yards", 36))
 KINDS = (
-    Kind(_LENGTH, "length", 0.13, decimal=True),
-    Kind(_WEIGHT, "weight", 0.1, decimal=True),
+    Kind(_LENGTH, "length", 0.17, decimal=True),
+    Kind(_WEIGHT, "weight", 0.12, decimal=True),
     Kind(_VOLUME, "volume", 0.1, decimal=True),
     Kind(_BYTES, "bytes", 0.09, decimal=True),
     Kind(_kind(("ms/milliseconds/milliseconds", 1), ("s/seconds/seconds", 1000)), "time", 0.04, decimal=True),

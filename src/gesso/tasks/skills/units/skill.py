@@ -87,9 +87,9 @@ def _converted(slots: Slots, kind: Kind) -> tuple[str, str]:
     factor = Fraction(large.size, small.size)
     old, new = (large, small) if downward else (small, large)
     result = value * factor if downward else value / factor
-    # Who writes litres asks for ml, too.
+    # Who writes km asks for metres as often as for m.
     spelling = 0 if rng.random() < 0.5 else rng.choice((1, 2))
-    other = spelling if rng.random() < 0.65 else rng.randrange(3)
+    other = spelling if rng.random() < 0.45 else rng.randrange(3)
     number, unit = write_number(value), (old.singulars if value == 1 else old.names)[spelling]
     told = ""
     if rng.random() < 0.13 and value.denominator == 1 and value != 1 and value < 1000:
@@ -107,6 +107,8 @@ def _converted(slots: Slots, kind: Kind) -> tuple[str, str]:
     shown = (new.singulars if result == 1 else new.names)[other]
     answer = f"{write_number(result)} {shown}"
     share = rng.random()
+    if not told and value == 1:  # whose unit is in the singular, which stands nowhere but behind its number
+        told = f"1 {unit}"
     if not told and share > _BARE_SHARE + _STORY_SHARE:
         short = number + ("" if len(unit) <= 3 and rng.random() < 0.75 else " ") + unit
         return slots.question(_ASK, value=number, old=unit, new=new.names[other], short=short), answer
@@ -197,8 +199,8 @@ def _counted(number: int, unit: Unit, spelling: int) -> str:
 
 
 def _agreeing(text: str) -> str:
-    """The text, with the verb of half a unit in the singular."""
-    return text.replace(" are half ", " is half ").replace(" are a ", " is a ").replace(" are an ", " is an ")
+    """The text, with the verb of half a unit, or of one, in the singular."""
+    return re.sub(r" are (?=(half|a|an|1) )(?!1 (1/|and ))", " is ", text)
 
 
 def _pair(slots: Slots, kind: Kind) -> tuple[Unit, Unit]:
