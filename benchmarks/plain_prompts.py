@@ -7,9 +7,9 @@ them drawn by a task. What the tasks draw is measured by `gesso eval`; here is s
 must never be trained on. `blind_prompts.jsonl` and `more_blind_prompts.jsonl` have others, by a language model that
 was given the table of skills of docs/skills.md alone: nobody is to look at their wrong answers, so that no data are
 made for them. `stranger_prompts.jsonl` and `blind_stranger_prompts.jsonl` have such prompts by one that was told to
-think of very many different people, and to try whatever the table lets a person hope for: wrong answers to the first
-have been read, and the tasks made wider after them; nobody is to look at those to the second. With --wrong every wrong
-answer is shown. The last line is one line of JSON.
+think of very many different people, and to try whatever the table lets a person hope for, `more_stranger_prompts.jsonl`
+more of the first: wrong answers to these have been read, and the tasks made wider after them; nobody is to look at
+those to the second. With --wrong every wrong answer is shown. The last line is one line of JSON.
 """
 
 import argparse

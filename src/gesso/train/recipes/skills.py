@@ -228,11 +228,12 @@ def skills_21() -> Recipe:
 
 
 def skills_22() -> Recipe:
-    """Goes on from the bundled `skills` on one GPU as `skills-21` does, for skills that became wider once more."""
+    """Goes on from the end of `skills-21`, in `runs/skills-21/step-001008`, for skills that became wider once more."""
     recipe = skills_21()
-    train = dataclasses.replace(recipe.train, seed=22)
+    train = dataclasses.replace(recipe.train, steps=1280, causal_steps=1280, learning_rate=4.5e-3, seed=22)
     data = skill_data((skill_mixtures.TWENTYSECOND,), seed=22)
-    return dataclasses.replace(recipe, name="skills-22", train=train, data=data, start=resolve("skills"))
+    start = Path("runs/skills-21/step-001008")
+    return dataclasses.replace(recipe, name="skills-22", train=train, data=data, start=start)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
