@@ -2,10 +2,11 @@
 
     python benchmarks/gpu/tiles.py [--formats int4,fp8] [--rows 256] [--processes 8] [--json]
 
-For experts (top 8 of 128) and for a linear layer, in several formats: rows of a tile, bytes of a weight's row that are
-loaded at a time, columns of a tile, warps and loads under way. The first of each is what `gesso.kernels.packed` takes,
-and the others must compute the same. Compiling takes longer than timing, so several processes do that first. The last
-line is one line of JSON; the exit code is 1 where a result differs, 2 where there is no GPU.
+For both products of experts (top 8 of 128) and for a linear layer, in several formats: rows of a tile, bytes of a
+weight's row that are loaded at a time, columns of a tile, warps and loads under way. The first of each is what
+`gesso.kernels.packed` takes, and the others must compute the same. Compiling takes longer than timing, so several
+processes do that first. The last line is one line of JSON; the exit code is 1 where a result differs, 2 where there is
+no GPU.
 """
 
 import argparse
@@ -47,19 +48,23 @@ class Program(NamedTuple):
     stages: int | None = None
 
 
+_EXPERTS = (
+    Program(),
+    Program(16), Program(64), Program(32, 32), Program(32, 64), Program(16, 128),
+    Program(32, 64, 128), Program(32, 64, 128, 8), Program(32, 128, 128), Program(32, 128, 128, 8),
+    Program(32, 64, stages=2), Program(32, 64, stages=4), Program(32, 128, stages=2), Program(32, 128, stages=3),
+    Program(32, 128, 128, stages=2), Program(16, 64, 128), Program(16, 128, 128, stages=2), Program(32, 64, 32),
+    Program(32, 128, 32, stages=2),
+)  # fmt: skip
 PROGRAMS = {
-    "experts": (
-        Program(),
-        Program(16), Program(64), Program(32, 32), Program(32, 128), Program(16, 128),
-        Program(32, 64, 128), Program(32, 64, 128, 8), Program(32, 128, 128, 8), Program(32, 64, 64, 8),
-        Program(32, 64, stages=2), Program(32, 64, stages=4), Program(32, 64, stages=5), Program(32, 128, stages=4),
-        Program(16, 64, stages=5),
-    ),
+    "gate_up": _EXPERTS,
+    "down": _EXPERTS,
     "linear": (
         Program(),
-        Program(32), Program(128), Program(128, 64, 64, 8), Program(256, 32, 64, 8), Program(64, 128),
+        Program(32), Program(128), Program(128, 64, 64, 8), Program(256, 32, 64, 8), Program(64, 64),
         Program(64, 64, 128, 8), Program(128, 64, 128, 8), Program(64, 64, 64, 8), Program(32, 64, 64, 4, 4),
         Program(64, 64, stages=2), Program(64, 64, stages=4), Program(64, 128, stages=2), Program(128, 32, 128, 8),
+        Program(64, 128, 128), Program(64, 128, 32, stages=2),
     ),
 }  # fmt: skip
 
@@ -80,12 +85,14 @@ def programs_of(size: Program) -> Iterator[None]:
         yield
 
 
-def products(name: str, form: Format, rows: int, device: torch.device) -> Callable[[], list[Tensor]]:
-    """Returns what multiplies once: the two matmuls of all experts, or one of a linear layer."""
+def product(name: str, form: Format, rows: int, device: torch.device) -> Callable[[], Tensor]:
+    """Returns what multiplies once, rows that are laid out: one of the two matmuls of all experts, or one of a linear
+    layer."""
     from gesso.kernels import packed
 
-    def matmul(x: Tensor, parts: list[Tensor], ends: Tensor | None) -> Tensor:
-        return packed.matmul(x, form.kernel, parts, ends, levels_on(device, x.dtype))
+    def matmul(x: Tensor, parts: list[Tensor], ends: Tensor | None) -> Callable[[], Tensor]:
+        placed = packed.by_place(x, form.kernel, parts)
+        return lambda: packed.matmul_placed(placed, form.kernel, parts, ends, levels_on(device, x.dtype))
 
     generator = torch.Generator(device).manual_seed(0)
 
@@ -93,16 +100,13 @@ def products(name: str, form: Format, rows: int, device: torch.device) -> Callab
         return torch.randn(*shape, generator=generator, device=device)
 
     if name == "linear":
-        x, parts = made(rows, WIDTH).bfloat16(), form.quantize(0.02 * made(COLUMNS, WIDTH))
-        return lambda: [matmul(x, list(parts), None)]
+        return matmul(made(rows, WIDTH).bfloat16(), list(form.quantize(0.02 * made(COLUMNS, WIDTH))), None)
     chosen = torch.rand(rows, EXPERTS, generator=generator, device=device).topk(TOP_K).indices
     ends = chosen.flatten().bincount(minlength=EXPERTS).cumsum(0).to(torch.int32)
-    x, inner = made(rows * TOP_K, WIDTH).bfloat16(), made(rows * TOP_K, INNER).bfloat16()
-    packs = []
-    for shape in ((2 * INNER, WIDTH), (WIDTH, INNER)):
-        experts = [form.quantize(0.02 * made(*shape)) for _ in range(EXPERTS)]
-        packs.append([torch.stack(parts) for parts in zip(*experts, strict=True)])
-    return lambda: [matmul(x, packs[0], ends), matmul(inner, packs[1], ends)]
+    columns, width = (2 * INNER, WIDTH) if name == "gate_up" else (WIDTH, INNER)
+    experts = [form.quantize(0.02 * made(columns, width)) for _ in range(EXPERTS)]
+    packs = [torch.stack(parts) for parts in zip(*experts, strict=True)]
+    return matmul(made(rows * TOP_K, width).bfloat16(), packs, ends)
 
 
 def cases(formats: list[str]) -> list[tuple[str, str, Program]]:
@@ -120,10 +124,10 @@ def compile_all(formats: list[str], rows: int, processes: int) -> None:
 @torch.inference_mode()
 def compile_part(formats: list[str], rows: int, part: str, device: torch.device) -> None:
     first, step = map(int, part.split("/"))
-    made: dict[tuple[str, str], Callable[[], list[Tensor]]] = {}
+    made: dict[tuple[str, str], Callable[[], Tensor]] = {}
     for form, name, size in cases(formats)[first::step]:
         if (form, name) not in made:
-            made[form, name] = products(name, FORMS[form], rows, device)
+            made[form, name] = product(name, FORMS[form], rows, device)
         try:
             with programs_of(size):
                 made[form, name]()
@@ -134,15 +138,15 @@ def compile_part(formats: list[str], rows: int, part: str, device: torch.device)
 @torch.inference_mode()
 def measure(formats: list[str], rows: int, device: torch.device, *, quiet: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    before, expected = ("", ""), list[Tensor]()
+    before, expected = ("", ""), torch.empty(0)
     for form, name, size in cases(formats):
         if before != (form, name):
-            before, work = (form, name), products(name, FORMS[form], rows, device)
+            before, work = (form, name), product(name, FORMS[form], rows, device)
             expected = work()
         told: dict[str, Any] = {"format": form, "of": name, **size._asdict()}
         try:
             with programs_of(size):
-                error = max(distance(*pair) for pair in zip(work(), expected, strict=True))
+                error = distance(work(), expected)
                 told |= {"right": error <= NEAR, "ms": milliseconds(work, captured=True)}
         except Exception as error:  # too much shared memory, say
             told["error"] = f"{type(error).__name__}: {str(error)[:80]}"
