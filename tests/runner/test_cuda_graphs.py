@@ -299,7 +299,8 @@ def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
         return (matrices[groups_M] @ x_MD[..., None])[..., 0]
 
     monkeypatch.setattr(base, "usable", lambda device: device.type != "meta")
-    monkeypatch.setattr(base, "multiply_in_kernel", multiply)
+    monkeypatch.setattr(base, "place_in_kernel", lambda x_MD, parts, form: x_MD)
+    monkeypatch.setattr(base, "multiply_placed", multiply)
 
 
 def packed_engine(form: Format, tracer: Tracer | None = None) -> Engine:

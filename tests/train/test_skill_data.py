@@ -63,8 +63,8 @@ def test_whole_answers_are_as_long_as_the_tasks_draw_them(data: SkillData) -> No
     """An answer that was cut to fit canvases would be short far more often than it is when somebody asks."""
     data = skill_data((Mixture(0, {"replacing": 1.0}),), seed=3)
     rng = random.Random(3)
-    drawn = [len(data.conversation(TRAINING_TASKS["replacing"].sample(rng)).answer) for _ in range(400)]
-    whole = [len(row.answer) for step in range(4) for row in data.batch(step, 100, None)]
+    drawn = [len(data.conversation(TRAINING_TASKS["replacing"].sample(rng)).answer) for _ in range(2000)]
+    whole = [len(row.answer) for step in range(20) for row in data.batch(step, 100, None)]
     assert sum(whole) / len(whole) == pytest.approx(sum(drawn) / len(drawn), rel=0.1)
     assert max(whole) > CANVAS
 

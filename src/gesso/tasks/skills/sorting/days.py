@@ -47,7 +47,7 @@ DAY_SECTIONS: dict[str, Phrasings] = {
 
 
 def dates(slots: Slots, down: bool) -> Sorted:
-    """A few dates of one form, times of a day or years, most often far from each other."""
+    """Draws a few dates of one form, times of a day or years, most often far from each other."""
     rng = slots.rng
     count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
     form = rng.random()

@@ -9,7 +9,7 @@ from gesso.tasks.skills.placing import placed_request
 from gesso.tasks.skills.slots import Slots
 
 LINE_LAYOUTS = (Layout("\n"), Layout("\n"), Layout("\n", item="- {}"), Layout("; "))
-"""For items with spaces or commas in them."""
+"""Layouts for items with spaces or commas in them."""
 OF_WHOLE = (
     r"\b(temperatures|times|prices|ages|bids|weights|distances|grades|scores?|marks|points|bills|results|coldest|warmest|"
     r"cheapest|expensive|youngest|oldest|lightest|heaviest|(page|house|room|ticket|lottery) numbers)\b"

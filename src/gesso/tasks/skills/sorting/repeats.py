@@ -19,7 +19,7 @@ _UNFIT = r"\beach\b|\bonly ever\b|\bevery\b|strictly"
 
 
 def repeats(slots: Slots, down: bool) -> Sorted:
-    """Words or small numbers, one or two of them several times."""
+    """Draws words or small numbers, one or two of them several times."""
     rng = slots.rng
     count = rng.choices((2, 3, 4), (0.25, 0.5, 0.25))[0]
     told = rng.random() < _TOLD_SHARE
