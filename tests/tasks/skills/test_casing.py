@@ -44,7 +44,7 @@ def test_styles_that_are_described_are_those() -> None:
             if words in example.prompt and "upper snake" not in example.prompt and "screaming" not in example.prompt:
                 assert re.fullmatch(form, example.answer), example
                 checked += 1
-    assert checked > 5
+    assert checked > 3
 
 
 def test_names_and_titles_have_a_capital_for_each_word() -> None:

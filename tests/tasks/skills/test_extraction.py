@@ -74,3 +74,10 @@ def test_all_numbers_of_a_text_are_extracted() -> None:
             assert re.findall(r"\d+", prompt) == re.findall(r"\d+", example.answer), example
             found += 1
     assert found > 3
+
+
+def test_patterns_that_are_drawn_until_one_fits_are_there() -> None:
+    for side in ("seen", "unseen"):
+        for phrasings in (tokens.PHRASINGS["several"], people.PHRASINGS["ask column"]):
+            assert any("{how}" in pattern for pattern in getattr(phrasings, side))
+        assert any(re.search(r"(^|\n)\{text\}(\n|$)", pattern) for pattern in getattr(whole.WHOLE, side))

@@ -39,7 +39,7 @@ def test_quantities_are_worth_the_same_in_both_units() -> None:
             value, old = given[0]
             assert Decimal(value) * metres[old] == Decimal(number) * metres[unit], example.prompt
             checked += 1
-    assert checked > 100
+    assert checked > 75
 
 
 def test_quantities_in_two_units_are_read_with_and_or_without() -> None:

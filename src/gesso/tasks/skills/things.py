@@ -93,7 +93,7 @@ def draw_things(slots: Slots, count: int, *, spaced: bool = True, without: tuple
     found: dict[str, str] = {}
     while len(found) < count:
         thing = _THINGS[kind](slots)
-        if not _is_mixed(thing, slots):
+        if not is_mixed(thing, slots):
             found.setdefault(thing.lower(), thing)
     return list(found.values())
 
@@ -114,7 +114,7 @@ def draw_code(slots: Slots) -> str:
             code = "".join(rng.choices(f"{_CAPITALS}{_CAPITALS.lower()}0123456789-_#", k=rng.randint(4, 8)))
         else:
             code = f"{rng.randint(1, 999)}{rng.choice('-./:')}{rng.randint(10, 9999)}"
-        if not _is_mixed(code, slots) and code != code[::-1]:
+        if not is_mixed(code, slots) and code != code[::-1]:
             return code
 
 
@@ -147,6 +147,6 @@ def _near(slots: Slots, number: Decimal, *, pointed: bool) -> Decimal:
     return Decimal(slots.rng.choice((f"{digits}0" if "." not in digits else digits, digits[1:].lstrip(".") or "0")))
 
 
-def _is_mixed(text: str, slots: Slots) -> bool:
+def is_mixed(text: str, slots: Slots) -> bool:
     """Says whether a training text has a held-out word in it."""
     return not slots.unseen and any(is_unseen(word) for word in re.findall(r"[^\W\d_]{3,}", text))

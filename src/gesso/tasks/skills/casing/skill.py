@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.skills.casing.names import NAMED_STYLES
 from gesso.tasks.skills.casing.parts import FIRST_LETTER, ONE_WORD, SMALL_LETTER, THAT_WORD, ask_part
 from gesso.tasks.skills.casing.people import NAMES, REMARKS, ask_names, with_remark
+from gesso.tasks.skills.casing.style_names import NAMED_STYLES
 from gesso.tasks.skills.casing.styles import KEYS, SPLIT, STYLE, STYLES, ask_style
 from gesso.tasks.skills.casing.texts import draw_swapped, draw_text
 from gesso.tasks.skills.patterns import read_phrasings

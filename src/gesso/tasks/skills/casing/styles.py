@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
-from gesso.tasks.skills.casing.names import ask_named
+from gesso.tasks.skills.casing.style_names import ask_named
 from gesso.tasks.skills.layouts import COMMAS, LINES, TIGHT, Layout
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_coded_function, draw_function
 from gesso.tasks.skills.slots import RESERVED, Slots
 
+Drawn = tuple[str, str, str]
+"""An instruction, a function, and the function as it is to be."""
 TYPES = ("int", "int", "float", "str", "list", "bool", "dict")
 _SENTENCES = (
     "Returns the {}.", "Return {} and {}.", "The {} of the {}.", "Compute the {}", "{} for {}.", "{} {}.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gesso.tasks.skills.changes import names, places, rewritings, signs, told
 from gesso.tasks.skills.changes.bodies import (
     TYPES,
+    Drawn,
     definition,
     draw_expressed,
     draw_free_name,
@@ -16,9 +17,6 @@ from gesso.tasks.skills.changes.bodies import (
 from gesso.tasks.skills.functions.forms import draw_literal
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
-
-Drawn = tuple[str, str, str]
-"""An instruction, a function, and the function as it is to be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import re
 
 from gesso.tasks.code import lone_numbers
-from gesso.tasks.skills.changes.bodies import draw_expressed, draw_free_name
+from gesso.tasks.skills.changes.bodies import Drawn, draw_expressed, draw_free_name
 from gesso.tasks.skills.changes.kinds import operator_request
 from gesso.tasks.skills.functions.forms import Function
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings, with_small_letter
@@ -32,19 +32,19 @@ def with_name(code: str, old: str, new: str) -> str:
     return re.sub(rf'(?<!["\w.]){re.escape(old)}(?!["\w])', new, code)
 
 
-def private(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def private(slots: Slots, ask: Phrasings) -> Drawn:
     """Puts an underscore before the function's name."""
     function = draw_expressed(slots)
     return slots.choice(ask), function.source, function.source.replace("def ", "def _", 1)
 
 
-def public(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def public(slots: Slots, ask: Phrasings) -> Drawn:
     """Takes the underscore before the function's name away."""
     function = draw_expressed(slots)
     return slots.choice(ask), function.source.replace("def ", "def _", 1), function.source
 
 
-def other_style(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def other_style(slots: Slots, ask: Phrasings) -> Drawn:
     """Writes the function's name in another way, as `getUserName` and `get_user_name`."""
     rng = slots.rng
     function = draw_expressed(slots)
@@ -58,7 +58,7 @@ def other_style(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     return slots.choice(ask, style=_STYLES[new], old=names[old]), before, after
 
 
-def two_changes(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def two_changes(slots: Slots, ask: Phrasings) -> Drawn:
     """Changes the function's name and something else, in either order."""
     rng = slots.rng
     function = draw_expressed(slots, lambda f: bool({"number", "call"} & {*_second(f)}) or rng.random() < 0.5)

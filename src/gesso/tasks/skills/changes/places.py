@@ -2,14 +2,13 @@
 
 import re
 
-from gesso.tasks.skills.changes.bodies import definition, draw_expressed, draw_free_name
+from gesso.tasks.skills.changes.bodies import Drawn, definition, draw_expressed, draw_free_name
 from gesso.tasks.skills.changes.names import with_name
 from gesso.tasks.skills.functions.forms import Function, draw_literal
 from gesso.tasks.skills.functions.heads import LISTS
 from gesso.tasks.skills.patterns import Phrasings
 from gesso.tasks.skills.slots import Slots
 
-Drawn = tuple[str, str, str]
 _ORDINALS = ("first", "second", "third", "fourth")
 _REPEATED = (
     "{p} + {p}", "{p} * {p}", "{p} * {p} + {p}", "{p} + {p} * {n}", "{p} * {p} * {p}", "{p} * {p} - {n}",

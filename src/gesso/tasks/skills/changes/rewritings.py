@@ -2,13 +2,12 @@
 
 import re
 
-from gesso.tasks.skills.changes.bodies import definition, draw_expressed, draw_free_name
-from gesso.tasks.skills.functions.forms import draw_literal
+from gesso.tasks.skills.changes.bodies import Drawn, definition, draw_expressed, draw_free_name
+from gesso.tasks.skills.functions.forms import draw_literal, draw_name
 from gesso.tasks.skills.functions.heads import draw_typed
 from gesso.tasks.skills.patterns import Phrasings
 from gesso.tasks.skills.slots import Slots
 
-Drawn = tuple[str, str, str]
 _JOINED = (
     ('"{W}, " + {p}', "{W}, {{{p}}}"), ('"{W} " + {p}', "{W} {{{p}}}"), ('"{W}: " + {p}', "{W}: {{{p}}}"),
     ('{p} + " {w}"', "{{{p}}} {w}"), ('{p} + "!"', "{{{p}}}!"), ('"{W}, " + {p} + "!"', "{W}, {{{p}}}!"),
@@ -51,7 +50,7 @@ def f_string(slots: Slots, ask: Phrasings) -> Drawn:
     parameters = slots.identifiers(2 if "{q}" in code else 1, 1)
     word = slots.word()
     values = {"p": parameters[0], "q": parameters[-1], "w": word, "W": word.capitalize()}
-    name = _name(slots, parameters)
+    name = draw_name(slots, parameters)
     before = definition(name, tuple(parameters), f"return {code.format(**values)}")
     return slots.choice(ask), before, definition(name, tuple(parameters), f'return f"{text.format(**values)}"')
 
@@ -62,7 +61,7 @@ def quotes(slots: Slots, ask: Phrasings) -> Drawn:
     first, second = slots.words(2)
     parameters = slots.identifiers(1, 1) if "{p}" in code else []
     body = code.format(p="".join(parameters), w=first, W=first.capitalize(), v=second)
-    double = definition(_name(slots, parameters), tuple(parameters), f"return {body}")
+    double = definition(draw_name(slots, parameters), tuple(parameters), f"return {body}")
     single = double.replace('"', "'")
     old, new = slots.rng.choice((("double", "single"), ("single", "double")))
     before, after = (double, single) if old == "double" else (single, double)
@@ -142,9 +141,3 @@ def emptied(slots: Slots, ask: Phrasings) -> Drawn:
     """Leaves `pass` alone in the body."""
     function = draw_expressed(slots)
     return slots.choice(ask), function.source, definition(function.name, function.parameters, "pass")
-
-
-def _name(slots: Slots, taken: list[str]) -> str:
-    while (name := slots.identifier()) in taken:
-        pass
-    return name

@@ -2,9 +2,9 @@
 
 import re
 
-from gesso.tasks.skills.changes.bodies import draw_expressed
+from gesso.tasks.skills.changes.bodies import Drawn, draw_expressed
 from gesso.tasks.skills.changes.kinds import COMPARISON, operator_request, sums
-from gesso.tasks.skills.functions.forms import Function
+from gesso.tasks.skills.functions.forms import Function, draw_name
 from gesso.tasks.skills.patterns import Phrasings
 from gesso.tasks.skills.slots import Slots
 
@@ -27,7 +27,7 @@ _SEQUENCE_PAIRS = (("tuple", "list"), ("tuple", "list"), ("list", "tuple"), ("li
                    ("set", "list"), ("tuple", "set"))  # fmt: skip
 
 
-def other_comparison(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def other_comparison(slots: Slots, ask: Phrasings) -> Drawn:
     """Changes the sign of a comparison into one that the request names."""
     function = draw_expressed(slots, lambda f: len(COMPARISON.findall(f.source)) == 1)
     found = COMPARISON.search(function.source)
@@ -43,7 +43,7 @@ def other_comparison(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     )
 
 
-def inclusive(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def inclusive(slots: Slots, ask: Phrasings) -> Drawn:
     """Lets a bound belong to what is allowed."""
     function = draw_expressed(slots, lambda f: _BOUND.fullmatch(f.body) is not None)
     found = _BOUND.fullmatch(function.body)
@@ -52,19 +52,19 @@ def inclusive(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     return slots.choice(ask, n=found[1]), function.source, answer
 
 
-def floored(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def floored(slots: Slots, ask: Phrasings) -> Drawn:
     """Makes a division one that rounds down."""
     function = _divided(slots)
     return slots.choice(ask), function.source, _DIVISION.sub(" // ", function.source)
 
 
-def unfloored(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def unfloored(slots: Slots, ask: Phrasings) -> Drawn:
     """Makes a division one that does not round."""
     function = _divided(slots)
     return slots.choice(ask), _DIVISION.sub(" // ", function.source), function.source
 
 
-def other_chain(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def other_chain(slots: Slots, ask: Phrasings) -> Drawn:
     """Changes the sign between three and more into another, everywhere."""
     rng = slots.rng
     parameters = slots.identifiers(rng.choice((2, 3, 3, 3, 4)), 1)
@@ -72,16 +72,14 @@ def other_chain(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     if len(terms) == 2 or rng.random() < 0.15:
         terms.append(str(slots.number(2) + 2))
     old, new = rng.sample("+-*/", 2)
-    name = slots.identifier()
-    while name in parameters:
-        name = slots.identifier()
+    name = draw_name(slots, parameters)
     before, after = (
         Function(name, tuple(parameters), "", f"return {f' {sign} '.join(terms)}").source for sign in (old, new)
     )
     return operator_request(slots, ask, old, new), before, after
 
 
-def other_item(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def other_item(slots: Slots, ask: Phrasings) -> Drawn:
     """Takes another item of a list."""
     rng = slots.rng
     old = new = "first"
@@ -96,7 +94,7 @@ def other_item(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     return slots.choice(ask, old=old, new=new), before, after
 
 
-def other_sequence(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def other_sequence(slots: Slots, ask: Phrasings) -> Drawn:
     """Returns a list for a tuple, and the like."""
     rng = slots.rng
     parameters = slots.identifiers(rng.choice((2, 2, 3)), 1)
@@ -113,7 +111,7 @@ def other_sequence(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     return slots.choice(ask, old=old, new=new), before, after
 
 
-def rounded(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def rounded(slots: Slots, ask: Phrasings) -> Drawn:
     """Rounds the result."""
     function, places = draw_expressed(slots, sums), slots.rng.choice((1, 2, 2, 3, 4))
     code = function.body.removeprefix("return ")
@@ -124,7 +122,7 @@ def rounded(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
     return text.replace("1 decimal place are", "1 decimal place is"), function.source, answer
 
 
-def wrapped(slots: Slots, ask: Phrasings) -> tuple[str, str, str]:
+def wrapped(slots: Slots, ask: Phrasings) -> Drawn:
     """Calls a function with the result."""
     function, call = draw_expressed(slots, sums), slots.rng.choice(("abs", "int", "str", "float", "round", "bool"))
     code = function.body.removeprefix("return ")

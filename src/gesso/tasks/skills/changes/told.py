@@ -1,11 +1,11 @@
 """Changes numbers, limits and calls of functions that the request tells in words: "divide by 10", "the smallest"."""
 
-from gesso.tasks.skills.functions.forms import Function
+from gesso.tasks.skills.changes.bodies import Drawn
+from gesso.tasks.skills.functions.forms import Function, draw_name
 from gesso.tasks.skills.functions.heads import LISTS
 from gesso.tasks.skills.patterns import Phrasings
 from gesso.tasks.skills.slots import Slots
 
-Drawn = tuple[str, str, str]
 _TOLD = {
     "+": ("{p} plus {n}", "add {n}", "adds {n}"),
     "-": ("{p} minus {n}", "subtract {n}", "subtracts {n}"),
@@ -68,9 +68,7 @@ def told_call(slots: Slots, ask: Phrasings) -> Drawn:
         parameters = slots.identifiers(2, 1)
     else:
         parameters = [rng.choice(LISTS)] if rng.random() < 0.6 else slots.identifiers(1, 1)
-    name = slots.identifier()
-    while name in parameters:
-        name = slots.identifier()
+    name = draw_name(slots, parameters)
     before, after = (
         Function(name, tuple(parameters), "", f"return {call}({', '.join(parameters)})").source for call in (old, new)
     )
@@ -93,7 +91,5 @@ def told_case(slots: Slots, ask: Phrasings) -> Drawn:
 def _names(slots: Slots) -> tuple[str, str]:
     """A name and an argument that differ."""
     (parameter,) = slots.identifiers(1, 1)
-    name = slots.identifier()
-    while name == parameter:
-        name = slots.identifier()
+    name = draw_name(slots, (parameter,))
     return name, parameter

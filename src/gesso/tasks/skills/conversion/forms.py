@@ -17,6 +17,8 @@ _ASK = read_phrasings("conversion", "ask")
 PHRASINGS = {
     "pretty": _PRETTY, "compact": _COMPACT, "pairs": _PAIRS, "into pairs": _INTO_PAIRS, "json lines": _JSON_LINES,
 }  # fmt: skip
+_OF_ONE = r"table|this data"
+"""Words of requests that would call the lines something else."""
 _OF_JSON = ("JSON", "JSON", "json")
 _OF_YAML = ("YAML", "YAML", "yaml", "yml")
 
@@ -72,7 +74,3 @@ def draw_json_lines(slots: Slots, formats: Sequence[tuple[str, Callable[[Sequenc
         return slots.request(_JSON_LINES, write(rows), old=name), lines
     new = "a JSON array" if name == "JSON" else name
     return slots.request(_ASK, lines, old=rng.choice(("JSONL", "JSON Lines")), new=new, without=_OF_ONE), write(rows)
-
-
-_OF_ONE = r"table|this data"
-"""Words of requests that would call the lines something else."""

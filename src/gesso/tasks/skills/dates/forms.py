@@ -26,7 +26,7 @@ class DateForm:
         """Returns the date in this form."""
         return self.pattern.format(
             y=date.year, m=date.month, d=date.day, month=MONTHS[date.month - 1], short=_SHORT[date.month - 1],
-            th=_ordinal(date.day), yy=date.year % 100,
+            th=ordinal(date.day), yy=date.year % 100,
         )  # fmt: skip
 
     @property
@@ -202,6 +202,7 @@ def draw_month_form(rng: random.Random, *, given: bool = False) -> DateForm:
     return rng.choices(forms, [form.weight for form in forms])[0]
 
 
-def _ordinal(day: int) -> str:
-    ending = "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return f"{day}{ending}"
+def ordinal(number: int) -> str:
+    """Returns a number with the ending of its ordinal, as `21st`."""
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -15,7 +15,7 @@ _LONGEST = 9
 
 
 def ask_letters(slots: Slots) -> tuple[str, str]:
-    """Letters of a word: each once, no two alike side by side, or those that are there twice or more."""
+    """Asks for letters of a word: each once, no two alike side by side, or those that are there twice or more."""
     rng = slots.rng
     asked = rng.choices(_ASKED, _WEIGHTS)[0]
     several = rng.random() < 0.8

@@ -8,7 +8,7 @@ from functools import cache
 from gesso.tasks.skills.extraction.keys import asked, braced
 from gesso.tasks.skills.extraction.missing import draw_missing
 from gesso.tasks.skills.extraction.placing import framed, placed
-from gesso.tasks.skills.extraction.telling import dumps, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell, with_article
 from gesso.tasks.skills.extraction.tokens import draw_layout
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.extraction.whole import draw_whole
@@ -28,7 +28,6 @@ PHRASINGS: Mapping[str, Phrasings] = {
 }  # fmt: skip
 _FORMS = {"one": 0.25, "all": 0.25, "object": 0.13, "missing": 0.12, "question": 0.17, "column": 0.08}
 _FIELD = re.compile(r"\{(\w+)((?:/\w+)*)(:\w+)?\}")
-_ASKED_FIELD = re.compile(r"\{(\w+)\}")
 _BETWEEN_SENTENCES = (". ", ". ", ". ", ". ", "; ", " and ", ", ", "\n", ".\n")
 _BETWEEN_ENTRIES = ("; ", "; ", "\n", "\n", "\n- ", "\n* ", " / ")
 _PLURALS = {"city": "cities", "country": "countries", "salary": "salaries"}
@@ -174,7 +173,7 @@ def _one_of_several(slots: Slots, told: _Told) -> tuple[str, str]:
 
 def _relative(slots: Slots, told: _Told, number: int, facts: list[str]) -> str:
     """Draws what tells one from the others, without the name; nothing where there is no way to say it."""
-    patterns = _by_fact(_WHOSE.unseen if slots.reworded else _WHOSE.seen)
+    patterns = by_subject(_WHOSE.unseen if slots.reworded else _WHOSE.seen)
     found = [(fact, text) for fact in facts for text in patterns.get(fact, ()) if _agrees(text, told.text)]
     if not found:
         return ""
@@ -223,7 +222,7 @@ def _question(slots: Slots, told: _Told) -> tuple[str, str] | None:
         if relative:
             ask = f"~{rng.choice(('Who', 'who', 'Who is the one who', 'Which of them'))} {relative}?"
             return framed(slots, ask, told.text), str(person["name"])
-    patterns = _by_fact(_ASKED.unseen if slots.reworded else _ASKED.seen)
+    patterns = by_subject(_ASKED.unseen if slots.reworded else _ASKED.seen)
     facts = [fact for fact in person if fact != _subject(told)]
     found = [(fact, text) for fact in facts for text in patterns.get(fact, ()) if _agrees(text, told.text)]
     if _subject(told) == "city":
@@ -233,13 +232,3 @@ def _question(slots: Slots, told: _Told) -> tuple[str, str] | None:
     fact, text = rng.choice(found)
     ask = expand(text, rng).format_map({**person, "who": _who(told, number)})
     return framed(slots, f"~{ask}", told.text), str(person[fact])
-
-
-@cache
-def _by_fact(patterns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The patterns by the fact that they ask for or tell."""
-    found: dict[str, list[str]] = {}
-    for pattern in patterns:
-        fact, text = pattern.split(": ", 1)
-        found.setdefault(fact, []).append(text)
-    return found

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
 
 from gesso.tasks.skills.extraction.placing import among_others, framed, placed
-from gesso.tasks.skills.extraction.telling import dumps, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell, with_article
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -70,7 +69,7 @@ def _question(slots: Slots, phrasings: Phrasings, key: str, values: Mapping[str,
     number = key[len(base) :]
     several = any(name != key and name.rstrip("0123456789") == base for name in values)
     fitting = []
-    for pattern in _by_fact(phrasings.unseen if slots.reworded else phrasings.seen).get(base, ()):
+    for pattern in by_subject(phrasings.unseen if slots.reworded else phrasings.seen).get(base, ()):
         question = expand(pattern, slots.rng)
         fields = _FIELD.findall(question)
         if several and not fields:
@@ -82,16 +81,6 @@ def _question(slots: Slots, phrasings: Phrasings, key: str, values: Mapping[str,
         return None
     question, named = slots.rng.choice(fitting)
     return with_article(question.format_map({field: values[name] for field, name in named.items()}))
-
-
-@cache
-def _by_fact(patterns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The questions by the fact that they ask for."""
-    found: dict[str, list[str]] = {}
-    for pattern in patterns:
-        fact, question = pattern.split(": ", 1)
-        found.setdefault(fact, []).append(question)
-    return found
 
 
 def _one_of_two(slots: Slots, text: str, values: Mapping[str, Value]) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 from gesso.tasks.skills.extraction.values import DRAWN, Value
 from gesso.tasks.skills.patterns import Phrasings, expand
@@ -39,6 +40,16 @@ class Fact:
 def pick(slots: Slots, phrasings: Phrasings) -> str:
     """Draws one of the patterns, expanded, its places still open."""
     return expand(slots.rng.choice(phrasings.unseen if slots.reworded else phrasings.seen), slots.rng)
+
+
+@cache
+def by_subject(patterns: tuple[str, ...]) -> dict[str, list[str]]:
+    """Groups patterns by what stands before their first colon: the fact or the sort of values that they are about."""
+    found: dict[str, list[str]] = {}
+    for pattern in patterns:
+        subject, text = pattern.split(": ", 1)
+        found.setdefault(subject, []).append(text)
+    return found
 
 
 def tell(slots: Slots, pattern: str) -> tuple[str, list[Fact]]:

@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from gesso.tasks.skills.extraction.placing import among_others, placed
-from gesso.tasks.skills.extraction.telling import Fact, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import Fact, by_subject, pick, tell, with_article
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -159,14 +158,5 @@ def _answer(layout: str, values: Sequence[Value]) -> str:
 
 
 def _questions(slots: Slots, sort: str) -> list[str]:
-    return _by_sort(_ASKED.unseen if slots.reworded else _ASKED.seen).get(sort, [])
-
-
-@cache
-def _by_sort(patterns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The questions by what they ask for: one value or, with an `s` behind, several."""
-    found: dict[str, list[str]] = {}
-    for pattern in patterns:
-        sort, question = pattern.split(": ", 1)
-        found.setdefault(sort, []).append(question)
-    return found
+    """The questions for one value of a sort or, with an `s` behind it, for several."""
+    return by_subject(_ASKED.unseen if slots.reworded else _ASKED.seen).get(sort, [])

@@ -1,6 +1,6 @@
 """Draws what a small Python function does, in words and in code."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gesso.tasks.skills.functions.words import (
@@ -44,7 +44,7 @@ def draw_function(slots: Slots, *, named: bool) -> Function:
     rng = slots.rng
     pair = rng.random() < 0.12
     parameters = tuple(slots.identifiers(2 if pair else 1, 1)) if named else ("x", "y") if pair else ("x",)
-    name = _name(slots, parameters)
+    name = draw_name(slots, parameters)
     values = {"p": parameters[0], "q": parameters[-1], "x": parameters[0] if named else "its argument"}
     values["both"] = " and ".join(parameters) if named else "its two arguments"
     if pair:
@@ -62,7 +62,7 @@ def draw_any_function(slots: Slots) -> Function:
     words, code = rng.choice(((), OF_ONE * 2 + OF_ONE_MORE * 2, OF_TWO * 4 + OF_TWO_MORE * 2, OF_THREE)[count])
     values = _values(slots, parameters)
     return Function(
-        _name(slots, parameters), parameters, rng.choice(words).format(**values), f"return {code.format(**values)}"
+        draw_name(slots, parameters), parameters, rng.choice(words).format(**values), f"return {code.format(**values)}"
     )
 
 
@@ -72,13 +72,13 @@ def draw_coded_function(slots: Slots) -> Function:
     count = rng.choices((1, 2, 3), (0.45, 0.4, 0.15))[0]
     parameters = tuple(slots.identifiers(count, 1))
     code = rng.choice(CODE[count]).format(**_values(slots, parameters))
-    return Function(_name(slots, parameters), parameters, code, f"return {code}")
+    return Function(draw_name(slots, parameters), parameters, code, f"return {code}")
 
 
 def draw_constant_function(slots: Slots) -> Function:
     """Draws a function without arguments that returns a literal."""
     value = draw_literal(slots)
-    return Function(_name(slots, ()), (), value, f"return {value}")
+    return Function(draw_name(slots, ()), (), value, f"return {value}")
 
 
 def draw_literal(slots: Slots) -> str:
@@ -86,8 +86,9 @@ def draw_literal(slots: Slots) -> str:
     return slots.rng.choice(LITERALS).format(**_values(slots, ()))
 
 
-def _name(slots: Slots, parameters: tuple[str, ...]) -> str:
-    while (name := slots.identifier()) in parameters:
+def draw_name(slots: Slots, taken: Collection[str]) -> str:
+    """Draws a function's name, none of those taken."""
+    while (name := slots.identifier()) in taken:
         pass
     return name
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 from gesso.tasks.skills.changes.bodies import definition, draw_expressed, draw_free_name, draw_sentence
-from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function, draw_literal
+from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function, draw_literal, draw_name
 from gesso.tasks.skills.slots import Slots
 
 _TYPED = {
@@ -197,9 +197,7 @@ def draw_plural(slots: Slots) -> Drawn:
     rng = slots.rng
     parameter = rng.choice(LISTS)
     words, code = rng.choice(_OF_LISTS)
-    name = slots.identifier()
-    while name == parameter:
-        name = slots.identifier()
+    name = draw_name(slots, (parameter,))
     what = rng.choice(words).format(p=parameter)
     function = Function(name, (parameter,), what, f"return {code.format(p=parameter)}")
     return fields_of(function), function.source
@@ -208,9 +206,7 @@ def draw_plural(slots: Slots) -> Drawn:
 def draw_identity(slots: Slots) -> Drawn:
     """Draws a function that returns its argument."""
     (parameter,) = slots.identifiers(1, 1)
-    name = slots.identifier()
-    while name == parameter:
-        name = slots.identifier()
+    name = draw_name(slots, (parameter,))
     function = Function(name, (parameter,), parameter, f"return {parameter}")
     return fields_of(function), function.source
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from gesso.tasks.skills.changes.bodies import definition, draw_free_name
-from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function
+from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function, draw_name
 from gesso.tasks.skills.functions.heads import LISTS, Drawn, fields_of
 from gesso.tasks.skills.functions.telling import draw_telling
 from gesso.tasks.skills.slots import Slots
@@ -221,9 +221,8 @@ def _told(slots: Slots) -> Function:
 
 def _of_list(slots: Slots) -> tuple[Function, str]:
     """A function of a list, without a body, and a name for an item of the list."""
-    parameter, name = slots.rng.choice(LISTS), slots.identifier()
-    while name == parameter:
-        name = slots.identifier()
+    parameter = slots.rng.choice(LISTS)
+    name = draw_name(slots, (parameter,))
     item = slots.rng.choice(_ITEM_NAMES) if slots.rng.random() < 0.6 else slots.identifier(1)
     while item in (parameter, name):
         item = slots.identifier(1)

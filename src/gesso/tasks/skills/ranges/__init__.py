@@ -1,5 +1,5 @@
 """Counts, and goes on with rows.
 
-`skill` is the task; `kinds` draws rows of other than whole numbers one apart, `gaps` rows of which something is
-missing.
+`skill` is the task; `kinds` and `written` draw rows of other than whole numbers one apart, `gaps` rows of which
+something is missing.
 """

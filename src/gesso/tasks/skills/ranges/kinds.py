@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from gesso.tasks.skills.dates.forms import MONTHS
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -33,10 +34,6 @@ _BY = {
 }  # fmt: skip
 _BY_STEPS = (2, 2, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9, 10, 10, 10, 20, 50, 100, 100)
 _DAYS: tuple[str, ...] = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS: tuple[str, ...] = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 _LABELS = (
     "{word}_{n:03}", "{word}_{n:02}", "{word}-{n:02}", "{word}-{n}", "{word}{n}", "{word}{n:02}", "{word}_{n}",
     "{word}{n:03}.txt", "{word}_{n:02}.png", "{word}_{n:04}.jpg", "{word}-{n}.csv", "{word}/{n}", "{Word} {n}",
@@ -149,7 +146,7 @@ def _after(slots: Slots) -> Row:
 
 def _names(slots: Slots) -> Row:
     rng = slots.rng
-    pool, unit = rng.choice(((_DAYS, "days"), (_MONTHS, "months")))
+    pool, unit = rng.choice(((_DAYS, "days"), (MONTHS, "months")))
     if rng.random() < 0.2:
         pool = tuple(name[:3] for name in pool)
     elif rng.random() < 0.2:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import date, timedelta
 
+from gesso.tasks.skills.dates.forms import MONTHS, ordinal
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.ranges.kinds import Row, draw_border
 from gesso.tasks.skills.slots import Slots
@@ -14,18 +15,14 @@ ORDINALS = read_phrasings("ranges_kinds", "ordinals")
 DOUBLING = read_phrasings("ranges_kinds", "doubling")
 _DOWN, _SAME = 0.65, 0.08
 _STEPS = (5, 10, 10, 15, 15, 15, 20, 30, 30, 30, 45, 60)
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 _FORMS: tuple[Callable[[date], str], ...] = (
     lambda day: day.isoformat(),
     lambda day: day.isoformat(),
     lambda day: day.strftime("%d.%m.%Y"),
     lambda day: day.strftime("%d/%m/%Y"),
-    lambda day: f"{_MONTHS[day.month - 1]} {day.day}",
-    lambda day: f"{day.day} {_MONTHS[day.month - 1]}",
-    lambda day: f"{_MONTHS[day.month - 1][:3]} {day.day}",
+    lambda day: f"{MONTHS[day.month - 1]} {day.day}",
+    lambda day: f"{day.day} {MONTHS[day.month - 1]}",
+    lambda day: f"{MONTHS[day.month - 1][:3]} {day.day}",
 )
 _FIRST = date(1980, 1, 1).toordinal()
 _LAST = date(2040, 1, 1).toordinal()
@@ -70,7 +67,7 @@ def _dates(slots: Slots) -> Row:
 
 
 def _unclear(days: list[date], shown: str) -> bool:
-    """Whether the days go over the end of February without a year, or might be the first days of months."""
+    """Says whether the days go over the end of February without a year, or might be the first days of months."""
     if "/" in shown:
         return days[0].day < days[-1].day <= 12
     return str(days[0].year) not in shown and days[0].month == 2 and days[-1].month == 3
@@ -84,14 +81,8 @@ def _ordinals(slots: Slots) -> Row:
         found = list(_IN_WORDS[start : start + count])
     else:
         start = rng.choice((1, 1, rng.randint(1, 20), rng.randint(8, 99)))
-        found = [f"{n}{_ending(n)}" for n in range(start, start + count)]
+        found = [ordinal(n) for n in range(start, start + count)]
     return Row(ORDINALS, found, {"a": found[0], "b": found[-1]})
-
-
-def _ending(number: int) -> str:
-    if number % 100 in (11, 12, 13):
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
 
 
 def _doubling(slots: Slots) -> Row:

@@ -1,11 +1,11 @@
 """Draws prose in which two things go, or one of several places of a thing."""
 
-import re
 from dataclasses import dataclass
 
-from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import expand, read_phrasings
+from gesso.tasks.skills.replacing.texts import occurrences
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import is_mixed
 
 _KINDS = ("names", "words", "words", "phrases", "places", "numbers")
 _TEXTS = {kind: read_phrasings("replacing_texts", kind) for kind in sorted(set(_KINDS))}
@@ -43,7 +43,7 @@ def draw_pairs(slots: Slots) -> tuple[str, str, list[tuple[str, str]]]:
         changed = {place: fresh[place] for place in places}
         pairs = [(text.values[place], changed[place]) for place in places]
         given = text.write()
-        if all(_count(old, given) == text.pattern.count(f"{{{place}}}") and not _count(new, given)
+        if all(occurrences(old, given) == text.pattern.count(f"{{{place}}}") and not occurrences(new, given)
                for (old, new), place in zip(pairs, places, strict=True)) and pairs[0][1] != pairs[1][1]:  # fmt: skip
             return given, text.write(**changed), pairs
 
@@ -53,7 +53,7 @@ def draw_places(slots: Slots) -> tuple[list[str], str]:
     while True:
         text = _drawn(slots)
         old = text.values["x"]
-        if 2 <= text.pattern.count("{x}") == _count(old, text.write()):
+        if 2 <= text.pattern.count("{x}") == occurrences(old, text.write()):
             return text.write(x="\0").split("\0"), old
 
 
@@ -66,7 +66,7 @@ def _drawn(slots: Slots) -> Filled:
         given = text.write(X="")
         if "{X}" in pattern or len(given) > _LONGEST:
             continue
-        if slots.unseen or not any(is_unseen(word) and len(word) > 2 for word in re.findall(r"[^\W\d_]+", given)):
+        if not is_mixed(given, slots):
             return text
 
 
@@ -80,7 +80,3 @@ def _values(slots: Slots, kind: str) -> dict[str, str]:
         "x": thing, "w1": first, "w2": second, "name": slots.first_name(), "city": slots.city(),
         "n": str(slots.number(3)), "m": str(slots.number(2)),
     }  # fmt: skip
-
-
-def _count(words: str, text: str) -> int:
-    return len(re.findall(rf"(?<![\w-]){re.escape(words)}(?![\w-])", text, re.IGNORECASE))

@@ -2,11 +2,11 @@
 
 import re
 
-from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.quotes import vary_quotes
 from gesso.tasks.skills.replacing.placing import asked
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import is_mixed
 
 SETTINGS = read_phrasings("replacing", "settings")
 CELLS = read_phrasings("replacing", "cells")
@@ -88,7 +88,7 @@ def ask_within(slots: Slots) -> tuple[str, str]:
         old = rng.choice(("tmp", "old", "test", "user", "data", "foo", "temp", "img", "src", "dev", "my", "http", "v1"))
     numbers = {"n": slots.number(2), "m": slots.number(2)}
     given, answer = (pattern.format(x=name, w1=first, w2=second, **numbers) for name in (old, new))
-    if given.count(old) != pattern.count("{x}") or new in given or len(old) < 2 or _is_mixed(slots, given + new):
+    if given.count(old) != pattern.count("{x}") or new in given or len(old) < 2 or is_mixed(given + new, slots):
         return ask_within(slots)
     quote = rng.choice(("{}", "{}", '"{}"', "'{}'", "`{}`"))
     names = {"old": quote.format(old), "new": quote.format(new)}
@@ -99,8 +99,3 @@ def ask_within(slots: Slots) -> tuple[str, str]:
 def _without(text: str) -> str:
     """Returns what no request may have: words for a file or a column where all stands in a line."""
     return "" if "\n" in text else r"\b(column|below|file)\b"
-
-
-def _is_mixed(slots: Slots, text: str) -> bool:
-    """Says whether a training text has a held-out word in it."""
-    return not slots.unseen and any(is_unseen(word) for word in re.findall(r"[^\W\d_]{3,}", text))

@@ -35,7 +35,7 @@ _CLASSES = {"digit": "[0-9]", "number": "[0-9]", "vowel": _VOWEL, "letter": "[A-
 
 
 class _Called:
-    """What a request calls a sign: one of them, all of them."""
+    """Holds what a request calls a sign: one of them, all of them."""
 
     def __init__(self, one: str, every: str, single: str) -> None:
         self.one, self.every, self.single = one, every, single

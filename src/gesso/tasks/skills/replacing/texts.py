@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.patterns import expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.things import is_mixed
 from gesso.tasks.words import words_of
 
 _KINDS = (
@@ -70,9 +71,9 @@ def draw_replacement(slots: Slots) -> Replacement:
         old, new = _pair(slots, kind)
         pattern = expand(rng.choice(_TEXTS[kind].unseen if slots.reworded else _TEXTS[kind].seen), rng)
         given, answer = _filled(slots, pattern, old, new)
-        if _count(old, given) != pattern.count("{x}") + pattern.count("{X}") or _count(new, given):
+        if occurrences(old, given) != pattern.count("{x}") + pattern.count("{X}") or occurrences(new, given):
             continue
-        if slots.unseen or not any(is_unseen(word) and len(word) > 2 for word in re.findall(r"[^\W\d_]+", given + new)):
+        if not is_mixed(given + new, slots):
             called = "words" if kind == "phrases" and " " not in old else kind
             return Replacement(given, old, new, answer, rng.choice(_NOUNS[called]))
 
@@ -85,7 +86,7 @@ def draw_filler(slots: Slots) -> tuple[str, str, str]:
         filler = rng.choice(_FILLERS) if rng.random() < 0.7 else slots.word()
         text = " ".join(words)
         known = slots.unseen or not any(map(is_unseen, filler.split()))
-        if not known or _count(filler, text):
+        if not known or occurrences(filler, text):
             continue
         end = rng.choice(("", "", ".", "!", "?"))
         first = 0 if words[0].islower() else 1
@@ -116,7 +117,7 @@ def misspell(rng: random.Random, word: str) -> str:
             return found
 
 
-def _count(words: str, text: str) -> int:
+def occurrences(words: str, text: str) -> int:
     """Counts where the words stand in a text, in whatever case."""
     return len(re.findall(rf"(?<![\w-]){re.escape(words)}(?![\w-])", text, re.IGNORECASE))
 

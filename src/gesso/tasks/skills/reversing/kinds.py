@@ -15,7 +15,7 @@ MORE_SECTIONS = {
 _WORDS = read_phrasings("reversing", "words")
 _OF_TEXT = r"\bsentence\b|\bphrase\b|\bnumbers\b|\bvalues\b|\bfigures\b"
 _TURN = "[::-1]"
-"""Would be a choice in a pattern."""
+"""Stands in a value, as its brackets would be a choice in a pattern."""
 _EACH = (SPACES, SPACES, SPACES, COMMAS, COMMAS, LINES, LINES, Layout("; "), Layout(" / "), Layout("\n", item="- {}"))
 
 

@@ -4,16 +4,13 @@ import datetime
 from collections.abc import Callable
 from random import Random
 
+from gesso.tasks.skills.dates.forms import MONTHS
 from gesso.tasks.skills.layouts import COMMAS, Layout, draw_layout
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sorting.lists import LINE_LAYOUTS, Sorted, in_order
 from gesso.tasks.skills.wide_layouts import draw_number_layout, draw_wide_layout
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 _DATES: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
     ("iso", lambda date: date.isoformat()),
     ("iso", lambda date: date.isoformat()),
@@ -23,17 +20,17 @@ _DATES: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
     ("iso", lambda date: date.isoformat()),
     ("slashes", lambda date: f"{date:%Y/%m/%d}"),
     ("points", lambda date: f"{date:%d.%m.%Y}"),
-    ("words", lambda date: f"{date.day} {_MONTHS[date.month - 1]} {date.year}"),
-    ("words", lambda date: f"{date.day} {_MONTHS[date.month - 1][:3]} {date.year}"),
-    ("comma", lambda date: f"{_MONTHS[date.month - 1]} {date.day}, {date.year}"),
-    ("comma", lambda date: f"{_MONTHS[date.month - 1][:3]} {date.day}, {date.year}"),
+    ("words", lambda date: f"{date.day} {MONTHS[date.month - 1]} {date.year}"),
+    ("words", lambda date: f"{date.day} {MONTHS[date.month - 1][:3]} {date.year}"),
+    ("comma", lambda date: f"{MONTHS[date.month - 1]} {date.day}, {date.year}"),
+    ("comma", lambda date: f"{MONTHS[date.month - 1][:3]} {date.day}, {date.year}"),
 )
 """How dates are written; what has spaces or a comma in it is for some layouts only."""
 _SAME_YEAR: tuple[Callable[[datetime.date], str], ...] = (
-    lambda date: f"{_MONTHS[date.month - 1]} {date.day}",
-    lambda date: f"{_MONTHS[date.month - 1][:3]} {date.day}",
-    lambda date: f"{date.day} {_MONTHS[date.month - 1]}",
-    lambda date: f"{date.day} {_MONTHS[date.month - 1][:3]}",
+    lambda date: f"{MONTHS[date.month - 1]} {date.day}",
+    lambda date: f"{MONTHS[date.month - 1][:3]} {date.day}",
+    lambda date: f"{date.day} {MONTHS[date.month - 1]}",
+    lambda date: f"{date.day} {MONTHS[date.month - 1][:3]}",
 )
 _COUNTS, _COUNT_WEIGHTS = (3, 4, 5, 6), (0.48, 0.3, 0.15, 0.07)
 _SECTIONS = {

@@ -17,7 +17,7 @@ _PAIRS = ("{}: {}", "{}: {}", "{} - {}", "{}={}", "{} {}", "{} ({})", "{} = {}",
 
 
 def mixed_numbers(slots: Slots, count: int, down: bool) -> Sorted:
-    """Numbers with a point and without, above and below zero."""
+    """Draws numbers with a point and without, above and below zero."""
     count = max(count, 3)
     numbers = _small_numbers(slots, min(count, 6)) if slots.rng.random() < 0.5 else draw_mixed_numbers(slots, count)
     given, result = [text for _, text in numbers], [text for _, text in sorted(numbers, reverse=down)]
@@ -48,7 +48,7 @@ def _small_numbers(slots: Slots, count: int) -> list[tuple[Decimal, str]]:
 
 
 def things(slots: Slots, count: int, down: bool) -> Sorted:
-    """Addresses, files, ids, names of several words, notes."""
+    """Draws addresses, files, ids, names of several words, notes."""
     layout = draw_wide_layout(slots.rng, numbered=True)
     given = draw_things(slots, max(count, 3), spaced=layout.separator != " ", without=("Mixed",))
     if any(layout.separator in item for item in given):
@@ -59,7 +59,7 @@ def things(slots: Slots, count: int, down: bool) -> Sorted:
 
 
 def pairs(slots: Slots, count: int, down: bool) -> Sorted:
-    """Names and numbers, by the name or by the number."""
+    """Draws names and numbers, to be sorted by the name or by the number."""
     rng = slots.rng
     count = max(count, 3)
     names = [slots.first_name() for _ in range(count)] if rng.random() < 0.5 else slots.words(count)

@@ -15,7 +15,7 @@ REPEAT_SECTIONS = {"repeats": _SECTIONS["repeats", False], "repeats down": _SECT
 _TOLD_SHARE = 0.5
 """How often a request tells that repeats stay."""
 _UNFIT = r"\beach\b|\bonly ever\b|\bevery\b|strictly"
-"""Would not be so where two are alike."""
+"""Words of requests that would not be true where two items are alike."""
 
 
 def repeats(slots: Slots, down: bool) -> Sorted:

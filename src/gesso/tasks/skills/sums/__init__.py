@@ -1,4 +1,5 @@
 """Adds, subtracts and multiplies.
 
-`skill` is the task; `numbers` draws what is calculated with, `expressions` and `stories` are further kinds of it.
+`skill` is the task; `numbers` draws what is calculated with, `expressions` and `kinds` are further kinds of it: those
+of `stories`, `quotients`, `amounts` and `columns`.
 """

@@ -12,7 +12,7 @@ from gesso.tasks.skills.patterns import read_phrasings, with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums.expressions import draw_expression
-from gesso.tasks.skills.sums.further import FURTHER, PHRASINGS
+from gesso.tasks.skills.sums.kinds import KINDS, PHRASINGS
 from gesso.tasks.skills.sums.numbers import as_said, draw_factors, draw_small, draw_terms
 from gesso.tasks.words import words_of
 
@@ -38,7 +38,7 @@ _SPELLED, _TRAINED_SPELLED = 0.15, 0.3
 """Shares of numbers below 1,000 that are written in words; they are learned later than digits."""
 _OTHERS = {
     "several": 0.06, "factor": 0.025, "story": 0.03, "longer": 0.02, "together": 0.085, "expression": 0.075,
-    **{kind: share for kind, (share, _) in FURTHER.items()},
+    **{kind: share for kind, (share, _) in KINDS.items()},
 }  # fmt: skip
 _OTHER_SHARE = 0.65
 """Share of sums of several numbers, multiples, stories, expressions with several signs, and what else is asked."""
@@ -139,7 +139,7 @@ class Sums(Skill):
         }.get(kind)  # fmt: skip
         if drawn:
             return drawn(slots)
-        prompt, answer = FURTHER[kind][1](slots, _writer(slots, 0.3 if kind in ("chain", "dozens") else 0.15))
+        prompt, answer = KINDS[kind][1](slots, _writer(slots, 0.3 if kind in ("chain", "dozens") else 0.15))
         if _AS_TYPED.match(prompt):
             return Example(self.name, prompt, answer, kind=slots.kind(kind))
         if slots.rng.random() < 0.15:

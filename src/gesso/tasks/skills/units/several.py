@@ -6,7 +6,7 @@ from gesso.tasks.skills.layouts import Layout
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.units.kinds import COUNTED, Kind, Unit
-from gesso.tasks.skills.units.values import write_number
+from gesso.tasks.skills.units.values import counted
 
 _SEVERAL = read_phrasings("units", "several")
 _MORE = read_phrasings("units", "more")
@@ -61,11 +61,6 @@ def compared(slots: Slots, kind: Kind, small: Unit, large: Unit) -> tuple[str, s
     if rng.random() < 0.45:
         return slots.frame(slots.choice(_IS_MORE, **words)), "yes" if (shown[0][0] > shown[1][0]) == more else "no"
     return slots.frame(slots.choice(_MORE, **words)), (max if more else min)(shown)[1]
-
-
-def counted(amount: Fraction, unit: Unit, spelling: int) -> str:
-    """Returns a quantity with its unit, in the singular where it is one."""
-    return f"{write_number(amount)} {(unit.singulars if amount == 1 else unit.names)[spelling]}"
 
 
 def _small(slots: Slots, *, halves: bool) -> Fraction:

@@ -12,7 +12,7 @@ from gesso.tasks.skills.sums.skill import spell
 from gesso.tasks.skills.units.kinds import COUNTED, FACTS, KINDS, Kind, Unit, spellings
 from gesso.tasks.skills.units.parts import part_in_words, single
 from gesso.tasks.skills.units.several import SEVERAL, compared, each_converted
-from gesso.tasks.skills.units.values import draw_value, ends, write_number
+from gesso.tasks.skills.units.values import counted, draw_value, ends, write_number
 
 _FARTHEST = 10**6
 _FAR, _CLOSE = 3600, 1024
@@ -158,7 +158,7 @@ def _split(slots: Slots, kind: Kind) -> tuple[str, str]:
         _SPLIT, told=f"{whole * factor + rest} {small.names[spelling]}", large=large.names[spelling],
         small=small.names[spelling],
     )  # fmt: skip
-    return prompt, joint.join((_counted(whole, large, spelling), _counted(rest, small, spelling)))
+    return prompt, joint.join((counted(Fraction(whole), large, spelling), counted(Fraction(rest), small, spelling)))
 
 
 def _several(slots: Slots, kind: Kind) -> tuple[str, str]:
@@ -194,10 +194,6 @@ _WAYS = {
 _KIND_NAMES = {_several: "several", _compared: "compared"}
 
 
-def _counted(number: int, unit: Unit, spelling: int) -> str:
-    return f"{number} {(unit.singulars if number == 1 else unit.names)[spelling]}"
-
-
 def _agreeing(text: str) -> str:
     """The text, with the verb of half a unit, or of one, in the singular."""
     return re.sub(r" are (?=(half|a|an|1) )(?!1 (1/|and ))", " is ", text)
@@ -224,7 +220,7 @@ def _mixed(slots: Slots, small: Unit, large: Unit, spelling: int) -> tuple[str, 
     if factor > 20 and rng.random() < 0.6:
         extra = max(5, extra - extra % 5)
     joint = rng.choice((" ", " and ", " and ", ", ", " plus ") if spelling else (" ", " ", " and ", " + "))
-    parts = [_counted(whole, large, spelling), _counted(extra, small, spelling)]
+    parts = [counted(Fraction(whole), large, spelling), counted(Fraction(extra), small, spelling)]
     if not spelling and rng.random() < 0.35 and len(large.names[0]) + len(small.names[0]) < 7:
         parts = [part.replace(" ", "") for part in parts]
         joint = " "

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.skills.units.kinds import Unit
 
 _ROUND = (10, 12, 15, 20, 24, 25, 30, 40, 45, 50, 60, 70, 75, 80, 90, 100, 120, 125, 150, 180, 200, 250, 300, 350,
           400, 450, 500, 600, 700, 750, 800, 900, 1000, 1200, 1250, 1500, 1800, 2000, 2500, 3000, 5000, 7500,
@@ -64,6 +65,11 @@ def write_number(value: Fraction) -> str:
         digit, rest = divmod(rest * 10, 1)
         digits += str(digit)
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def counted(amount: Fraction, unit: Unit, spelling: int) -> str:
+    """Returns a quantity with its unit, in the singular where it is one."""
+    return f"{write_number(amount)} {(unit.singulars if amount == 1 else unit.names)[spelling]}"
 
 
 def ends(value: Fraction) -> bool:

@@ -34,7 +34,7 @@ from gesso.tasks.skills.sums.stories import (
     draw_story,
 )
 
-FURTHER: dict[str, tuple[float, Callable[[Slots, Callable[[int], str]], tuple[str, str]]]] = {
+KINDS: dict[str, tuple[float, Callable[[Slots, Callable[[int], str]], tuple[str, str]]]] = {
     "stories": (0.085, draw_story), "chain": (0.035, draw_chain), "dozens": (0.012, draw_dozens),
     "missing": (0.02, draw_missing), "reasons": (0.045, draw_reason), "divided": (0.04, draw_divided),
     "parts": (0.015, draw_part), "remainder": (0.02, draw_remainder), "average": (0.025, draw_average),
