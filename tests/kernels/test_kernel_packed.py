@@ -146,6 +146,21 @@ def test_a_linear_layer(form: Format, width: int) -> None:
     torch.testing.assert_close(found, layer(x.requires_grad_()).detach(), rtol=1e-4, atol=1e-3)
 
 
+@forms
+@pytest.mark.usefixtures("by_kernel")
+def test_layers_that_share_rows_make_what_each_makes(form: Format, width: int) -> None:
+    layers = [QuantizedLinear(2 * width, columns, form=form) for columns in (21, 8)]
+    for seed, layer in enumerate(layers):
+        matrix = random(layer.out_features, 2 * width, seed=seed)
+        layer.load_state_dict(dict(zip(form.parts, form.quantize(matrix), strict=True)))
+        layer.to(DEVICE)
+    x = random(5, 2 * width, seed=3).to(DEVICE)
+    with torch.no_grad():
+        found = QuantizedLinear.together(layers, x)
+        assert found is not None
+        assert all(torch.equal(out, layer(x)) for out, layer in zip(found, layers, strict=True))
+
+
 def experts_of(form: Format) -> QuantizedExperts:
     """Hidden 128, six experts of 128."""
     experts = QuantizedExperts(128, 128, 6, form)

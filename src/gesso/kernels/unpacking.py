@@ -106,14 +106,7 @@ def bytes_of(words, NAME: tl.constexpr, made: tl.constexpr):
     if NAME == "int8":
         # A byte is its low seven bits less 128 times its highest: 128 + low less 128 or 256.
         if made == tl.bfloat16:
-            a, b, c, d = tl.inline_asm_elementwise(
-                INT8,
-                "=r,=r,=r,=r,r",
-                [words],
-                dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16),
-                is_pure=True,
-                pack=2,
-            )
+            a, b, c, d = _apart(words, INT8)
         else:
             high = words >> 8
             a, b = _number(words & 127 | 0x4300, made), _number(words & 128 | 0x4300, made)
@@ -137,14 +130,7 @@ def halves_of_bytes(words, scale, offset, levels, NAME: tl.constexpr, SHARED: tl
     offsets, in type `made`; words that stand side by side share a scale, `SHARED` of them."""
     if NAME == "int4":
         if made == tl.bfloat16:
-            a, b, c, d = tl.inline_asm_elementwise(
-                UINT4,
-                "=r,=r,=r,=r,r",
-                [words],
-                dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16),
-                is_pure=True,
-                pack=2,
-            )
+            a, b, c, d = _apart(words, UINT4)
         else:
             a, b = _number(words & 15 | 0x4300, made), _number((words >> 4) & 15 | 0x4300, made)
             c, d = _number((words >> 8) & 15 | 0x4300, made), _number((words >> 12) & 15 | 0x4300, made)
@@ -153,14 +139,7 @@ def halves_of_bytes(words, scale, offset, levels, NAME: tl.constexpr, SHARED: tl
         c, d = (c - 128.0) * scale + offset, (d - 128.0) * scale + offset
     elif NAME == "nf4":
         if made == tl.bfloat16:
-            a, b, c, d = tl.inline_asm_elementwise(
-                NF4,
-                "=r,=r,=r,=r,r",
-                [words],
-                dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16),
-                is_pure=True,
-                pack=2,
-            )
+            a, b, c, d = _apart(words, NF4)
         else:
             a, b = tl.load(levels + (words & 15)).to(made), tl.load(levels + ((words >> 4) & 15)).to(made)
             c, d = tl.load(levels + ((words >> 8) & 15)).to(made), tl.load(levels + ((words >> 12) & 15)).to(made)
@@ -168,14 +147,7 @@ def halves_of_bytes(words, scale, offset, levels, NAME: tl.constexpr, SHARED: tl
         a, b, c, d = a * scale, b * scale, c * scale, d * scale
     else:
         if made == tl.bfloat16:
-            a, b, c, d = tl.inline_asm_elementwise(
-                E2M1,
-                "=r,=r,=r,=r,r",
-                [words],
-                dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16),
-                is_pure=True,
-                pack=2,
-            )
+            a, b, c, d = _apart(words, E2M1)
         else:
             a = _number((words << 12) & -0x8000 | (words << 6) & 0x1C0, made)
             b = _number((words << 8) & -0x8000 | (words << 2) & 0x1C0, made)
@@ -185,6 +157,20 @@ def halves_of_bytes(words, scale, offset, levels, NAME: tl.constexpr, SHARED: tl
         scale = _repeat(e4m3(scale, made), SHARED)
         a, b, c, d = a * TINY_E2M1, b * TINY_E2M1, c * TINY_E2M1, d * TINY_E2M1
         a, b, c, d = a * scale, b * scale, c * scale, d * scale
+    return a, b, c, d
+
+
+@triton.jit
+def _apart(words, CODE: tl.constexpr):
+    """Returns the four bfloat16 numbers that lines of PTX make of every word."""
+    a, b, c, d = tl.inline_asm_elementwise(
+        CODE,
+        "=r,=r,=r,=r,r",
+        [words],
+        dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16),
+        is_pure=True,
+        pack=2,
+    )
     return a, b, c, d
 
 

@@ -167,7 +167,7 @@ class Slots:
     def first_name(self) -> str:
         """Draws a person's first name; most often a made-up one."""
         if not self.unseen and self.rng.random() < 0.35:
-            return self._seen_of(_FIRST_NAMES)
+            return self.trained(_FIRST_NAMES)
         return draw_pseudo_word(self.rng, unseen=self.unseen).capitalize()
 
     def name(self) -> str:
@@ -278,7 +278,8 @@ class Slots:
     def _worded(self, patterns: Sequence[str], **values: object) -> str:
         return expand(self.rng.choice(patterns), self.rng).format(**values)
 
-    def _seen_of(self, pool: Sequence[str]) -> str:
+    def trained(self, pool: Sequence[str]) -> str:
+        """Draws one of the pool that training may see."""
         while True:
             word = self.rng.choice(pool)
             if not is_unseen(word):

@@ -14,7 +14,8 @@ _OPERATORS = {
     "/": ("divide", "divided by", "quotient"),
 }  # fmt: skip
 """What each does, and is called."""
-_SIGN = re.compile(r" ([-+*/]) ")
+SIGN = re.compile(r" ([-+*/]) ")
+"""An operator between two operands."""
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
@@ -60,10 +61,10 @@ def _inverted(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, st
 
 
 def _other_operator(slots: Slots, function: Function, ask: Phrasings) -> tuple[str, str]:
-    found = _SIGN.search(function.source)
+    found = SIGN.search(function.source)
     assert found is not None
     old, new = found[1], slots.rng.choice([sign for sign in _OPERATORS if sign != found[1]])
-    return operator_request(slots, ask, old, new), _SIGN.sub(f" {new} ", function.source)
+    return operator_request(slots, ask, old, new), SIGN.sub(f" {new} ", function.source)
 
 
 def operator_request(slots: Slots, ask: Phrasings, old: str, new: str) -> str:
@@ -261,7 +262,7 @@ KINDS: dict[str, Change] = {
     "number": _change("number", lambda f: bool(_changeable(f.source)), _other_number, 2.5),
     "condition": _change("invert", lambda f: bool(COMPARISON.search(f.source)), _inverted, 1.3),
     "operator": _change(
-        "operator", lambda f: len(_SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.6
+        "operator", lambda f: len(SIGN.findall(f.source)) == 1 and '"' not in f.source, _other_operator, 2.6
     ),
     "both": _change("both", lambda f: len(f.parameters) > 1, _both_arguments, 1.0),
     "docstring": _change("docstring", lambda f: True, _documented, 0.5),

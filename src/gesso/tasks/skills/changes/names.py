@@ -4,7 +4,7 @@ import re
 
 from gesso.tasks.code import lone_numbers
 from gesso.tasks.skills.changes.bodies import Drawn, draw_expressed, draw_free_name
-from gesso.tasks.skills.changes.kinds import operator_request
+from gesso.tasks.skills.changes.kinds import SIGN, operator_request
 from gesso.tasks.skills.functions.forms import Function
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings, with_small_letter
 from gesso.tasks.skills.slots import Slots
@@ -18,7 +18,6 @@ SHORT = {
     "short call": _CALL,
 }  # fmt: skip
 """Requests for one of two changes."""
-_SIGN = re.compile(r" ([-+*/]) ")
 _CALLED = re.compile(r"\b(upper|lower|max|min)\(")
 _OTHER_CALL = {"upper": "lower", "lower": "upper", "max": "min", "min": "max"}
 _IN_WORDS = {
@@ -70,7 +69,7 @@ def two_changes(slots: Slots, ask: Phrasings) -> Drawn:
             new = str(slots.number(3) + 2)
         other, answer = slots.choice(_NUMBER, old=old, new=new), _with_number(function.source, old, new)
     elif kind == "operator":
-        found = _SIGN.search(function.source)
+        found = SIGN.search(function.source)
         assert found is not None
         sign = rng.choice([sign for sign in "+-*/" if sign != found[1]])
         other = operator_request(slots, _OPERATOR, found[1], sign)
@@ -103,7 +102,7 @@ def _second(function: Function) -> list[str]:
     kinds = ["argument"] if function.parameters else []
     kinds += ["number", "number"] if lone_numbers(function.source) else []
     kinds += ["call"] * 3 if len(_CALLED.findall(function.body)) == 1 else []
-    return kinds + (["operator"] if len(_SIGN.findall(function.source)) == 1 and '"' not in function.source else [])
+    return kinds + (["operator"] if len(SIGN.findall(function.source)) == 1 and '"' not in function.source else [])
 
 
 def _with_number(source: str, old: str, new: str) -> str:

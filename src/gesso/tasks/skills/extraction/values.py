@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import COLOURS, words_of
 
@@ -60,14 +59,7 @@ def _of(slots: Slots, pool: tuple[str, ...], open_share: float = 0.4) -> str:
     """Draws one of the pool that training may see, or any word."""
     if slots.rng.random() < (0.7 if slots.unseen and open_share else open_share):
         return slots.word()
-    return _trained(slots, pool)
-
-
-def _trained(slots: Slots, pool: tuple[str, ...]) -> str:
-    while True:
-        word = slots.rng.choice(pool)
-        if not is_unseen(word):
-            return word
+    return slots.trained(pool)
 
 
 def _product(slots: Slots) -> str:
@@ -75,13 +67,13 @@ def _product(slots: Slots) -> str:
     thing = _of(slots, _GOODS)
     if slots.rng.random() < 0.35:
         before = _COLOURS if slots.rng.random() < 0.5 else _ADJECTIVES
-        return f"{_trained(slots, before)} {thing}"
+        return f"{slots.trained(before)} {thing}"
     return thing
 
 
 def _job(slots: Slots) -> str:
     job = _of(slots, _JOBS)
-    return f"{_trained(slots, _FIELDS_OF_WORK)} {job}" if slots.rng.random() < 0.2 else job
+    return f"{slots.trained(_FIELDS_OF_WORK)} {job}" if slots.rng.random() < 0.2 else job
 
 
 def _last(slots: Slots) -> str:
@@ -222,10 +214,10 @@ DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "place": lambda slots: _of(slots, words_of("library garden kitchen station office market museum harbour park")),
     "firm": lambda slots: slots.city() if slots.rng.random() < 0.7 else _company(slots),
     "company": _company,
-    "country": lambda slots: _trained(slots, _COUNTRIES) if slots.rng.random() < 0.4 else slots.city(),
+    "country": lambda slots: slots.trained(_COUNTRIES) if slots.rng.random() < 0.4 else slots.city(),
     "clock": _clock,
     "hundreds": lambda slots: slots.rng.randint(1, 99) * slots.rng.choice((5, 10, 10, 50)),
-    "state": lambda slots: _trained(slots, _STATES),
+    "state": lambda slots: slots.trained(_STATES),
     "carrier": lambda slots: slots.rng.choice(_CARRIERS),
     "license": lambda slots: slots.rng.choice(_LICENSES),
     "grade": lambda slots: slots.rng.choice(_GRADES),
@@ -238,7 +230,7 @@ DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "street": lambda slots: slots.city(),
     "town": lambda slots: slots.city(),
     "number": lambda slots: slots.rng.randint(1, 199),
-    "clothing": lambda slots: _trained(slots, _CLOTHES),
+    "clothing": lambda slots: slots.trained(_CLOTHES),
     "plural": lambda slots: f"{_of(slots, _GOODS).rstrip('s')}s",
     "product": _product,
     "thing": lambda slots: _of(slots, _GOODS),
@@ -248,13 +240,13 @@ DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "food": lambda slots: _of(slots, _FOODS),
     "drink": lambda slots: _of(slots, _DRINKS),
     "hobby": lambda slots: _of(slots, _SPORTS),
-    "car": lambda slots: _trained(slots, _CARS) if slots.rng.random() < 0.4 else slots.city(),
-    "language": lambda slots: _trained(slots, _LANGUAGES) if slots.rng.random() < 0.5 else slots.city(),
-    "spoken": lambda slots: _trained(slots, _SPOKEN),
-    "colour": lambda slots: _trained(slots, _COLOURS),
+    "car": lambda slots: slots.trained(_CARS) if slots.rng.random() < 0.4 else slots.city(),
+    "language": lambda slots: slots.trained(_LANGUAGES) if slots.rng.random() < 0.5 else slots.city(),
+    "spoken": lambda slots: slots.trained(_SPOKEN),
+    "colour": lambda slots: slots.trained(_COLOURS),
     "job": _job,
     "role": lambda slots: _of(slots, _ROLES),
-    "level": lambda slots: _trained(slots, _LEVELS),
+    "level": lambda slots: slots.trained(_LEVELS),
     "user": _user,
     "email": _email,
     "url": _url,
@@ -289,11 +281,11 @@ DRAWN: Mapping[str, Callable[[Slots], Value]] = {
     "price": _price,
     "title": _title,
     "people": _list_of(lambda slots: slots.first_name(), 5),
-    "colours": _list_of(lambda slots: _trained(slots, _COLOURS)),
+    "colours": _list_of(lambda slots: slots.trained(_COLOURS)),
     "things": _list_of(lambda slots: _of(slots, _GOODS)),
     "foods": _list_of(lambda slots: _of(slots, _FOODS)),
     "cities": _list_of(lambda slots: slots.city()),
-    "tongues": _list_of(lambda slots: _trained(slots, _SPOKEN)),
+    "tongues": _list_of(lambda slots: slots.trained(_SPOKEN)),
     "days": _list_of(lambda slots: slots.rng.choice(_DAYS), 3),
 }  # fmt: skip
 """How a value of each kind is drawn."""
