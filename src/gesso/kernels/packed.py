@@ -38,9 +38,9 @@ ROWS, MANY_ROWS = 64, 128
 """Rows of the result that a program makes at most, and where a group has more than four times as many."""
 SHORT, LONG = 64, 128
 """Bytes of a matrix's row that are loaded at a time: many rows and rows in fp32 take the short ones, and so do experts
-in formats whose scales are for few features."""
-SCALED_TOGETHER = 32
-"""Fewer features with one scale are few."""
+in formats with finer scales than `COARSE`."""
+COARSE = 32
+"""Features with one scale from which on scales are few."""
 LOADED = 1 << 15
 """Bytes of the rows that go with them at most."""
 STAGES = 3
@@ -148,7 +148,7 @@ def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int,
     expected = rows if groups == 1 else 2 * rows // groups
     features = 1 if group == 1 else 2
     many = expected > 4 * ROWS
-    short = many or itemsize > 2 or (groups > 1 and 1 < group < SCALED_TOGETHER)
+    short = many or itemsize > 2 or (groups > 1 and 1 < group < COARSE)
     tile = min(MANY_ROWS if many else ROWS, max(SMALLEST, triton.next_power_of_2(expected)))
     depth = max(group // 2, SHORT if short else LONG)
     tile = min(tile, LOADED // (depth * features * itemsize))
