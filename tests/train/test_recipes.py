@@ -1,6 +1,7 @@
 """The recipes of the skills: their size, and two steps of each way to train them."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
 from gesso.train.deepen import deepens
 from gesso.train.recipe import Recipe
-from gesso.train.recipes import load_recipe
+from gesso.train.recipes import RECIPES, about, load_recipe
+from gesso.train.recipes.skill_runs import MADE, PREPARED, RUNS, TRIED, later_run
 from gesso.train.step import step_batch
 from train.runs import recipe as tiny_recipe
 from train.runs import train
@@ -64,37 +66,45 @@ def test_a_share_of_the_later_steps_is_of_the_causal_pass_alone() -> None:
         tiny_recipe(causal_share=0.5, encoder_loss_weight=0.0)
 
 
-def test_later_runs_go_on_from_the_first() -> None:
-    runs = [load_recipe(name) for name in ("skills", "skills-2", "skills-3", "skills-4", "skills-5")]
-    for later in runs[1:]:
-        assert later.start == resolve("skills")
-        assert later.model == runs[0].model
-        assert later.train.causal_steps == later.train.steps
+def test_each_run_of_the_line_goes_on_from_the_one_before() -> None:
+    runs = [load_recipe("skills"), *map(later_run, MADE)]
+    for before, run in itertools.pairwise(runs):
+        assert run.start in (
+            Path("runs", before.name, f"step-{before.train.steps:06}"),
+            Path("runs", before.name, "mean"),
+        )
+        assert run.model == before.model
+        assert run.train.causal_steps == run.train.steps
     assert len({run.data.fingerprint for run in runs}) == len({run.train.seed for run in runs}) == len(runs)
+
+
+def test_runs_that_were_tried_go_on_from_runs_of_the_line() -> None:
+    line = {str(load_recipe(run.name).start) for run in MADE}
+    assert {str(later_run(run).start) for run in TRIED} <= line
 
 
 def test_the_runs_take_the_bundled_weights_whatever_their_layers() -> None:
     bundled = read_model_config(resolve("skills"))
-    for name in ("skills", *(f"skills-{number}" for number in range(2, 19))):
+    for name in ("skills", *RUNS):
         assert load_recipe(name).model == bundled or deepens(bundled, load_recipe(name).model)
 
 
-def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
-    run = load_recipe("skills-6")
-    assert run.start == resolve("skills")
-    assert run.train.causal_steps == 0
-    assert run.train.denoiser_loss_weight
-    assert run.train.encoder_loss_weight
-    assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
+def test_the_runs_of_canvases_go_on_with_both_passes() -> None:
+    for name in ("skills-6", "skills-14"):
+        run = load_recipe(name)
+        assert run.train.causal_steps == 0
+        assert run.train.denoiser_loss_weight
+        assert run.train.encoder_loss_weight
+        assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
+    assert {later_run(run).start for run in PREPARED} == {resolve("skills")}
 
 
-@pytest.mark.parametrize("number", [6, 7, 8, 9, 10, 12])
-def test_the_last_runs_go_on_with_the_causal_pass_alone(number: int) -> None:
-    before, run = load_recipe(f"skills-{number}"), load_recipe(f"skills-{number + 1}")
-    assert run.start == resolve("skills")
-    assert run.model == before.model
-    assert run.train.causal_steps == run.train.steps
-    assert run.data.fingerprint != before.data.fingerprint
+def test_every_recipe_has_a_sentence_in_the_list() -> None:
+    told = {name: about(name) for name in RECIPES}
+    assert all(sentence.endswith(".") for sentence in told.values())
+    assert "canvases and the causal pass" in told["skills-14"]
+    assert told["skills-14"].endswith("Not run yet.")
+    assert "runs/skills-21/step-001008" in told["skills-22"]
 
 
 def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:

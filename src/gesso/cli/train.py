@@ -35,18 +35,20 @@ def train(
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
     from gesso.errors import OptionError
-    from gesso.train.recipes import RECIPES, load_recipe
+    from gesso.train.recipes import RECIPES, about, load_recipe
 
     if recipe is None:
         given = {"out": out, "stop_at": stop_at, "max_minutes": max_minutes, "precision": precision}
         switches = {"export": export, "estimate": estimate, "plot": plot, "tensorboard": tensorboard}
         if asked := [name for name, value in {**given, **switches}.items() if value not in (None, False)]:
             raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
-        for name, make in RECIPES.items():
-            print(f"{name}  {' '.join((make.__doc__ or '').split())}")
+        for name in RECIPES:
+            print(f"{name}  {about(name)}")
         print("\nWhat goes on from a bundled model starts from its weights as they are bundled now.")
         return 0
     plan = load_recipe(recipe)
+    if plan.start is not None and not plan.start.exists():
+        raise OptionError(f"{recipe} goes on from {plan.start}, which is not here: run what writes it first")
     settings: dict[str, Any] = {"context_parallel": context_parallel}
     if precision is not None:
         settings["precision"] = precision

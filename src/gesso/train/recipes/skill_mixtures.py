@@ -211,6 +211,8 @@ TWENTYSECOND = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the run before."""
+CANVASES = Mixture(0, {**TWELFTH.weights, "filling": 0.2})
+"""The same as `TWELFTH` with more of what only a canvas is asked for."""
 RETAINED = (
     "dialogues", "abstention", "json", "code", "arithmetic", "ordering", "editing", "counting", "revision",
     "revision-in-file",

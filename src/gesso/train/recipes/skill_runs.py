@@ -1,0 +1,125 @@
+"""Lists the runs that made the bundled `skills`, each from the weights of another, and what was tried beside them.
+
+The first, `skills`, drew random weights. The first five had six layers and the next six nine; whoever runs them again
+trains all twelve from the start. Where a run began from a mean, `python -m gesso.train.mean_weights` wrote it: of
+`skills-8` and `skills-9`, of that mean and `skills-11`, and of where `skills-17` and `skills-18` began and ended.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gesso.models.hub import resolve
+from gesso.train.config import CanvasWidth
+from gesso.train.recipe import Recipe
+from gesso.train.recipes import skill_mixtures as mixtures
+from gesso.train.recipes.skills import skill_data, skills
+from gesso.train.skill_data import Mixture
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Describes a run by what it has of its own; all else is as in `skills`."""
+
+    number: int
+    mixture: Mixture
+    after: str | None
+    """Folder of `runs/` with the weights that it starts from; None starts from the bundled ones."""
+    steps: int
+    learning_rate: float = 2.5e-3
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of `TrainConfig`."""
+    teacher: str | None = None
+    """Folder of `runs/` with the weights that say how examples of `retained` are answered."""
+    retained: Collection[str] = ()
+
+    @property
+    def name(self) -> str:
+        return f"skills-{self.number}"
+
+    @property
+    def about(self) -> str:
+        start = "the bundled `skills`" if self.after is None else f"`runs/{self.after}`"
+        passes = "the causal pass alone" if "causal_steps" not in self.settings else "canvases and the causal pass"
+        return f"Goes on from {start}{' on one GPU' if 'workers' in self.settings else ''}: {passes}."
+
+
+GPU = {"causal_batch_size": 2048, "workers": 13, "checkpoint_every": 500}
+"""A step of one GPU of 40 GB or more: 32 times a core's examples, of the causal pass alone."""
+WIDER = {**GPU, "causal_batch_size": 2304, "checkpoint_every": 100_000}
+CANVASES = {"causal_steps": 0, "narrow": (CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3))}
+"""Canvases of any width and the causal pass together."""
+GPU_CANVASES = {
+    **GPU,
+    "causal_steps": 0,
+    "causal_share": 0.2,
+    "batch_size": 768,
+    "narrow": (CanvasWidth(16, 1536, 0.2, 3), CanvasWidth(32, 1024, 0.35, 3)),
+    "warmup_steps": 150,
+    "encoder_loss_weight": 4.0,
+    "own_draft_probability": 0.3,
+}
+
+MADE = (
+    # Two hours of two cores each.
+    Run(2, mixtures.AGAIN, "skills/step-007800", 4000, 1.8e-3),
+    Run(3, mixtures.THIRD, "skills-2/step-004000", 4150, 1.8e-3),
+    Run(4, mixtures.FOURTH, "skills-3/step-004150", 3950),
+    Run(5, mixtures.FIFTH, "skills-4/step-003950", 3560),
+    Run(7, mixtures.SEVENTH, "skills-5/step-003560", 5700),
+    Run(8, mixtures.EIGHTH, "skills-7/step-005700", 10800),
+    Run(9, mixtures.NINTH, "skills-8/step-010800", 2900, 1.6e-3),
+    Run(11, mixtures.ELEVENTH, "skills-9/mean", 2700, 2e-3),
+    # Five to eight minutes of one H100 each, but for those of cores between.
+    Run(12, mixtures.TWELFTH, "skills-11/mean", 835, 5e-3, {**GPU, "warmup_steps": 150}),
+    Run(16, mixtures.SIXTEENTH, "skills-12/step-000835", 833, 4e-3, GPU),
+    Run(17, mixtures.SEVENTEENTH, "skills-16/step-000833", 2000, 1e-3),
+    Run(18, mixtures.EIGHTEENTH, "skills-17/mean", 1697, 1e-3, {"warmup_steps": 60}),
+    Run(
+        19, mixtures.NINETEENTH, "skills-18/mean", 2390, 1.8e-3, {"warmup_steps": 60},
+        teacher="skills-16/step-000833", retained=mixtures.RETAINED,
+    ),
+    Run(20, mixtures.TWENTIETH, "skills-19/step-002390", 1011, 5e-3, {**GPU, "checkpoint_every": 100_000}),
+    Run(21, mixtures.TWENTYFIRST, "skills-20/step-001011", 1008, 4.5e-3, WIDER),
+    Run(22, mixtures.TWENTYSECOND, "skills-21/step-001008", 1280, 4.5e-3, WIDER),
+)  # fmt: skip
+"""Runs in whose line the bundled weights stand, which are the end of the last."""
+TRIED = (
+    Run(6, mixtures.SIXTH, "skills-5/step-003560", 2230, 2.2e-3, CANVASES),
+    Run(10, mixtures.TENTH, "skills-9/mean", 2200, 2e-3),
+    Run(13, mixtures.THIRTEENTH, "skills-12/step-000835", 1000, 8e-4),
+    Run(15, mixtures.FIFTEENTH, "skills-12/step-000835", 1150, 8e-4),
+)
+"""Runs whose ends were not worth bundling: docs/measurements.md has what came out."""
+PREPARED = (
+    Run(14, mixtures.CANVASES, None, 800, 4e-3, GPU_CANVASES),
+    Run(23, mixtures.TWENTYSECOND, None, 1280, 4.5e-3, WIDER),
+)
+"""Runs for who has a GPU; not run yet."""
+RUNS = {run.name: run for run in (*MADE, *TRIED, *PREPARED)}
+ABOUT = {
+    run.name: f"{run.about} {came_out}".rstrip()
+    for runs, came_out in ((MADE, ""), (TRIED, "Run once; not bundled."), (PREPARED, "Not run yet."))
+    for run in runs
+}
+"""One or two sentences about each run, for a list."""
+
+
+def later_run(run: Run) -> Recipe:
+    """Returns the recipe of a run that goes on from the weights of another."""
+    recipe = skills()
+    settings = {"causal_steps": run.steps, "warmup_steps": 100, **run.settings}
+    train = dataclasses.replace(
+        recipe.train, steps=run.steps, learning_rate=run.learning_rate, seed=run.number, **settings
+    )
+    widths = {} if train.causal_steps else {"narrowest": 0}
+    return dataclasses.replace(
+        recipe,
+        name=run.name,
+        train=train,
+        data=skill_data((run.mixture,), seed=run.number, retained=run.retained, **widths),
+        start=resolve("skills") if run.after is None else Path("runs", run.after),
+        teacher=None if run.teacher is None else Path("runs", run.teacher),
+    )
