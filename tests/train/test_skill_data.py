@@ -12,7 +12,7 @@ from gesso.tasks.vocabulary import SPECIAL_TOKENS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.recipes.common import TOKENS
-from gesso.train.recipes.skill_mixtures import ALL, FIRST
+from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.recipes.skills import CANVAS, NARROW, NARROWEST, skill_data
 from gesso.train.skill_data import Mixture, SkillData, messages_of
 
@@ -21,7 +21,7 @@ TOKENIZER = Tokenizer(build_tokenizer())
 
 @pytest.fixture(scope="module")
 def data() -> SkillData:
-    return skill_data((FIRST, ALL), seed=3)
+    return skill_data(mixtures("skills"), seed=3)
 
 
 def template() -> ChatTemplate:
@@ -45,18 +45,22 @@ def test_prompts_are_those_of_the_template(name: str, data: SkillData) -> None:
 
 def test_a_step_is_repeatable_and_no_two_are_alike(data: SkillData) -> None:
     first = data.batch(5, 12, 16)
-    assert first == skill_data((FIRST, ALL), seed=3).batch(5, 12, 16)
+    assert first == skill_data(mixtures("skills"), seed=3).batch(5, 12, 16)
     assert first != data.batch(6, 12, 16)
-    assert first != skill_data((FIRST, ALL), seed=4).batch(5, 12, 16)
+    assert first != skill_data(mixtures("skills"), seed=4).batch(5, 12, 16)
 
 
 def test_answers_fit_their_canvas_and_are_not_lost_in_it(data: SkillData) -> None:
     for width in (NARROWEST, *(narrow.canvas_length for narrow in NARROW)):
-        lengths = [len(row.answer) for row in data.batch(ALL.start, 60, width)]
+        lengths = [len(row.answer) for row in data.batch(mixtures("skills")[1].start, 60, width)]
         assert max(lengths) <= width
         if width > NARROWEST:
             assert sum(4 * length < width for length in lengths) < 30
-    assert any(len(row.answer) > CANVAS for step in range(8) for row in data.batch(ALL.start + step, 60, CANVAS))
+    assert any(
+        len(row.answer) > CANVAS
+        for step in range(8)
+        for row in data.batch(mixtures("skills")[1].start + step, 60, CANVAS)
+    )
 
 
 def test_whole_answers_are_as_long_as_the_tasks_draw_them(data: SkillData) -> None:
@@ -77,7 +81,7 @@ def test_mixtures_follow_each_other() -> None:
 
 
 def test_mixtures_name_tasks() -> None:
-    for mixture in (FIRST, ALL):
+    for mixture in mixtures("skills"):
         assert min(mixture.weights.values()) > 0
         assert set(mixture.weights) <= set(TRAINING_TASKS)
 
@@ -93,7 +97,7 @@ def test_evaluation_examples_are_held_out(monkeypatch: pytest.MonkeyPatch, data:
 
 
 def test_the_fingerprint_tells_other_data(data: SkillData) -> None:
-    others = (skill_data((FIRST,), seed=3), skill_data((FIRST, ALL), seed=4))
+    others = (skill_data(mixtures("skills")[:1], seed=3), skill_data(mixtures("skills"), seed=4))
     assert len({data.fingerprint, *(other.fingerprint for other in others)}) == 3
 
 

@@ -14,17 +14,15 @@ from typing import Any
 from gesso.models.hub import resolve
 from gesso.train.config import CanvasWidth
 from gesso.train.recipe import Recipe
-from gesso.train.recipes import skill_mixtures as mixtures
+from gesso.train.recipes.skill_mixtures import RETAINED, mixtures
 from gesso.train.recipes.skills import skill_data, skills
-from gesso.train.skill_data import Mixture
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Describes a run by what it has of its own; all else is as in `skills`."""
+    """Describes a run by what it has of its own beside its mixture; all else is as in `skills`."""
 
     number: int
-    mixture: Mixture
     after: str | None
     """Folder of `runs/` with the weights that it starts from; None starts from the bundled ones."""
     steps: int
@@ -64,38 +62,38 @@ GPU_CANVASES = {
 
 MADE = (
     # Two hours of two cores each.
-    Run(2, mixtures.AGAIN, "skills/step-007800", 4000, 1.8e-3),
-    Run(3, mixtures.THIRD, "skills-2/step-004000", 4150, 1.8e-3),
-    Run(4, mixtures.FOURTH, "skills-3/step-004150", 3950),
-    Run(5, mixtures.FIFTH, "skills-4/step-003950", 3560),
-    Run(7, mixtures.SEVENTH, "skills-5/step-003560", 5700),
-    Run(8, mixtures.EIGHTH, "skills-7/step-005700", 10800),
-    Run(9, mixtures.NINTH, "skills-8/step-010800", 2900, 1.6e-3),
-    Run(11, mixtures.ELEVENTH, "skills-9/mean", 2700, 2e-3),
+    Run(2, "skills/step-007800", 4000, 1.8e-3),
+    Run(3, "skills-2/step-004000", 4150, 1.8e-3),
+    Run(4, "skills-3/step-004150", 3950),
+    Run(5, "skills-4/step-003950", 3560),
+    Run(7, "skills-5/step-003560", 5700),
+    Run(8, "skills-7/step-005700", 10800),
+    Run(9, "skills-8/step-010800", 2900, 1.6e-3),
+    Run(11, "skills-9/mean", 2700, 2e-3),
     # Five to eight minutes of one H100 each, but for those of cores between.
-    Run(12, mixtures.TWELFTH, "skills-11/mean", 835, 5e-3, {**GPU, "warmup_steps": 150}),
-    Run(16, mixtures.SIXTEENTH, "skills-12/step-000835", 833, 4e-3, GPU),
-    Run(17, mixtures.SEVENTEENTH, "skills-16/step-000833", 2000, 1e-3),
-    Run(18, mixtures.EIGHTEENTH, "skills-17/mean", 1697, 1e-3, {"warmup_steps": 60}),
+    Run(12, "skills-11/mean", 835, 5e-3, {**GPU, "warmup_steps": 150}),
+    Run(16, "skills-12/step-000835", 833, 4e-3, GPU),
+    Run(17, "skills-16/step-000833", 2000, 1e-3),
+    Run(18, "skills-17/mean", 1697, 1e-3, {"warmup_steps": 60}),
     Run(
-        19, mixtures.NINETEENTH, "skills-18/mean", 2390, 1.8e-3, {"warmup_steps": 60},
-        teacher="skills-16/step-000833", retained=mixtures.RETAINED,
+        19, "skills-18/mean", 2390, 1.8e-3, {"warmup_steps": 60},
+        teacher="skills-16/step-000833", retained=RETAINED,
     ),
-    Run(20, mixtures.TWENTIETH, "skills-19/step-002390", 1011, 5e-3, {**GPU, "checkpoint_every": 100_000}),
-    Run(21, mixtures.TWENTYFIRST, "skills-20/step-001011", 1008, 4.5e-3, WIDER),
-    Run(22, mixtures.TWENTYSECOND, "skills-21/step-001008", 1280, 4.5e-3, WIDER),
+    Run(20, "skills-19/step-002390", 1011, 5e-3, {**GPU, "checkpoint_every": 100_000}),
+    Run(21, "skills-20/step-001011", 1008, 4.5e-3, WIDER),
+    Run(22, "skills-21/step-001008", 1280, 4.5e-3, WIDER),
 )  # fmt: skip
 """Runs in whose line the bundled weights stand, which are the end of the last."""
 TRIED = (
-    Run(6, mixtures.SIXTH, "skills-5/step-003560", 2230, 2.2e-3, CANVASES),
-    Run(10, mixtures.TENTH, "skills-9/mean", 2200, 2e-3),
-    Run(13, mixtures.THIRTEENTH, "skills-12/step-000835", 1000, 8e-4),
-    Run(15, mixtures.FIFTEENTH, "skills-12/step-000835", 1150, 8e-4),
+    Run(6, "skills-5/step-003560", 2230, 2.2e-3, CANVASES),
+    Run(10, "skills-9/mean", 2200, 2e-3),
+    Run(13, "skills-12/step-000835", 1000, 8e-4),
+    Run(15, "skills-12/step-000835", 1150, 8e-4),
 )
 """Runs whose ends were not worth bundling: docs/measurements.md has what came out."""
 PREPARED = (
-    Run(14, mixtures.CANVASES, None, 800, 4e-3, GPU_CANVASES),
-    Run(23, mixtures.TWENTYSECOND, None, 1280, 4.5e-3, WIDER),
+    Run(14, None, 800, 4e-3, GPU_CANVASES),
+    Run(23, None, 1280, 4.5e-3, WIDER),
 )
 """Runs for who has a GPU; not run yet."""
 RUNS = {run.name: run for run in (*MADE, *TRIED, *PREPARED)}
@@ -119,7 +117,7 @@ def later_run(run: Run) -> Recipe:
         recipe,
         name=run.name,
         train=train,
-        data=skill_data((run.mixture,), seed=run.number, retained=run.retained, **widths),
+        data=skill_data(mixtures(run.name), seed=run.number, retained=run.retained, **widths),
         start=resolve("skills") if run.after is None else Path("runs", run.after),
         teacher=None if run.teacher is None else Path("runs", run.teacher),
     )

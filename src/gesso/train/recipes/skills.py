@@ -12,8 +12,8 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.recipe import Recipe
-from gesso.train.recipes import skill_mixtures
 from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
+from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.skill_data import Mixture, SkillData
 
 CANVAS, NARROWEST = 64, 8
@@ -66,7 +66,7 @@ def skills() -> Recipe:
         generation=small_generation(tokenizer, mode="ar", temperature=0.0),
         train=train,
         text=text_files(build_tokenizer),
-        data=skill_data((skill_mixtures.FIRST, skill_mixtures.ALL), seed=0),
+        data=skill_data(mixtures("skills"), seed=0),
     )
 
 
@@ -96,17 +96,17 @@ def skills_gpu() -> Recipe:
         log_every=25,
     )
     # Answers of any length in canvases of any width: where only what fits is taken, long answers hardly ever come.
-    data = skill_data((skill_mixtures.FIRST, skill_mixtures.ALL), seed=1, narrowest=0)
+    data = skill_data(mixtures("skills"), seed=1, narrowest=0)
     return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
 def skill_data(
-    mixtures: tuple[Mixture, ...], seed: int, narrowest: int = NARROWEST, retained: Collection[str] = ()
+    stages: tuple[Mixture, ...], seed: int, narrowest: int = NARROWEST, retained: Collection[str] = ()
 ) -> SkillData:
     """Returns conversations of the skills, through their tokenizer and mini's template; see `SkillData`."""
     template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
-        mixtures,
+        stages,
         _tokenizer(),
         template,
         Spelling(build_tokenizer()),
