@@ -3,9 +3,9 @@
 Triton comes with PyTorch's CUDA builds and is no dependency: its modules import it, so whoever calls them asks
 `usable` first and imports them then.
 
-`vocabulary`, `packed` (weights), `attention` (between two places) and `appending`, `normed` (what stands between
-products), `routing`; `trained` and `trained_experts` in training; `placement` says where they are launched. Torch and
-Triton only. `host/` has those for CPUs.
+`vocabulary`, `grouped` (experts), `packed` (weights), `attention` (between two places) and `appending`, `normed` (what
+stands between products), `routing`; `trained` and `trained_experts` in training; `placement` says where they are
+launched. Torch and Triton only. `host/` has those for CPUs.
 """
 
 import functools

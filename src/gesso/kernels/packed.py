@@ -26,14 +26,13 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso.kernels.grouped import SHARED, SMALLEST, group_of_tile
 from gesso.kernels.placement import on_its_device
 from gesso.kernels.rounding import rounded
 from gesso.kernels.unpacking import bytes_of, halves_of_bytes
 
 COLUMN_TILE = 64
 """Columns of the result that a program makes: the rows of Hopper's smallest matmul."""
-SMALLEST = 16
-"""Rows of the smallest matmul that Triton has."""
 ROWS, MANY_ROWS = 64, 128
 """Rows of the result that a program makes at most, and where a group has more than four times as many."""
 SHORT, LONG = 64, 128
@@ -46,8 +45,6 @@ LOADED = 1 << 15
 STAGES = 3
 """Loads that are under way at once, where they fit into `SHARED`; else one less (`benchmarks/gpu/tiles.py` times other
 sizes of all these)."""
-SHARED = 96 << 10
-"""Bytes of memory that the smaller GPUs have for a program's loads: 99 KiB less what else lies there."""
 WARPS = 4
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
@@ -183,7 +180,7 @@ def _multiply(
     `GROUPS` is the power of two from `groups` on. Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
     """
     column_tiles = tl.cdiv(columns, COLUMN_TILE)
-    group, first, end = _place(ends, tl.program_id(0) // column_tiles, rows, groups, GROUPS, TILE)
+    group, first, end = group_of_tile(ends, tl.program_id(0) // column_tiles, rows, groups, GROUPS, TILE)
     if group >= groups:
         return
     m = first + tl.arange(0, TILE)
@@ -234,23 +231,6 @@ def _multiply(
         sums *= tl.load(factors + row, mask=f < columns, other=0.0)[:, None]
     out += m.to(tl.int64)[None, :] * columns + f[:, None]
     tl.store(out, rounded(sums, dtype).to(dtype), mask=inside & known)
-
-
-@triton.jit
-def _place(ends, tile, rows, groups, GROUPS: tl.constexpr, TILE: tl.constexpr):
-    """The group of a tile, or `groups` where it is left over; its first row; where the group's rows end."""
-    if GROUPS == 1:
-        group, first, end = 0, tile * TILE, rows
-    else:
-        g = tl.arange(0, GROUPS)
-        stops = tl.load(ends + g, mask=g < groups, other=0)
-        starts = tl.load(ends + g - 1, mask=(g > 0) & (g < groups), other=0)
-        tiles = (stops - starts + TILE - 1) // TILE
-        group = tl.sum(((tl.cumsum(tiles, 0) <= tile) & (g < groups)).to(tl.int32), 0)
-        before = tl.sum(tl.where(g < group, tiles, 0), 0)
-        first = tl.sum(tl.where(g == group, starts, 0), 0) + (tile - before) * TILE
-        end = tl.sum(tl.where(g == group, stops, 0), 0)
-    return group, first, end
 
 
 @triton.jit

@@ -4,9 +4,9 @@ Tokens are sorted by expert once, each expert that got any multiplies one contig
 results are put back in token order: no loop over empty experts and no scatter.
 
 Where one kernel serves all experts, the slices are multiplied in one call: on CUDA PyTorch's for plain weights in
-bfloat16 and ours for packed ones; on Apple's GPUs PyTorch's for plain weights, in versions that have it (2.13 has not);
-on CPUs without instructions for bfloat16 ours for weights in it. On GPUs how many tokens an expert got then stays on
-the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
+bfloat16 where it has one, and ours for all others and for packed ones; on Apple's GPUs PyTorch's for plain weights, in
+versions that have it (2.13 has not); on CPUs without instructions for bfloat16 ours for weights in it. On GPUs how many
+tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,14 @@ from torch.nn import functional as F
 from gesso import kernels
 from gesso.nn import gpu_training
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
-from gesso.nn.grouped_products import can_group, groups_in_training, multiply_groups, padded_layout, sorted_layout
+from gesso.nn.grouped_products import (
+    can_group,
+    groups_in_training,
+    multiply_groups,
+    multiply_sorted,
+    padded_layout,
+    sorted_layout,
+)
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 from gesso.nn.pass_threads import in_packed_pass
@@ -144,8 +151,8 @@ GroupedProjection = Callable[[Tensor, Tensor], Tensor]
 
 
 def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
-    """Computes `mix_sorted` by PyTorch's grouped matmul."""
-    gate_up, down = (partial(multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
+    """Computes `mix_sorted` with plain weights, in one call for all experts."""
+    gate_up, down = (partial(multiply_sorted, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
     return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
 
 

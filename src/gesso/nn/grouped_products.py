@@ -1,4 +1,5 @@
-"""Decides where one call of PyTorch's grouped matmul multiplies the rows of all experts, and makes that call.
+"""Decides where one call multiplies the rows of all experts, and makes that call: PyTorch's grouped matmul, or without
+gradients our own on GPUs and in types that it has no kernel for.
 
 How many rows each group has stays on the device: nobody waits for it. With a gradient every group has a multiple of
 rows that the kernel of its weights' gradient takes, see `padded_layout`.
@@ -15,13 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso import kernels
 from gesso.nn.norm import autocast_dtype
 
 GROUPED_MAJORS = (9, 10)
 """Compute capabilities, by their first number, that PyTorch's grouped matmul has a kernel for: elsewhere it goes from
 expert to expert itself, and asks the device how many tokens each got."""
 GROUPED_DTYPES = {"cuda": (torch.bfloat16,), "mps": (torch.float32, torch.bfloat16, torch.float16)}
-"""What the grouped matmul of a kind of device multiplies."""
+"""What PyTorch's grouped matmul of a kind of device multiplies."""
+OWN_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+"""What our kernel multiplies."""
 ALIGNMENT = 16
 """Bytes that the rows of its operands must be multiples of."""
 GROUP_ROWS = 16
@@ -29,7 +33,17 @@ GROUP_ROWS = 16
 
 
 def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether one grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
+    """Says whether `multiply_sorted` serves: a GPU, one dtype, no gradient."""
+    return _own_kernel(x_ND, *matrices_EFD) or _torch_groups(x_ND, *matrices_EFD)
+
+
+def _own_kernel(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+    """Says whether our kernel serves: Triton, and a dtype that it multiplies."""
+    return x_ND.dtype in OWN_DTYPES and kernels.serves(x_ND, *matrices_EFD)
+
+
+def _torch_groups(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+    """Says whether PyTorch's grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
     return (
         x_ND.dtype in GROUPED_DTYPES.get(x_ND.device.type, ())
         and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
@@ -102,6 +116,15 @@ def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
     assert _GROUPED_MM is not None
     return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
+
+
+def multiply_sorted(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+    """Computes `multiply_groups` without gradients, by our kernel where PyTorch has none."""
+    if _own_kernel(x_MD, matrix_EFD) and not _torch_groups(x_MD, matrix_EFD):
+        from gesso.kernels import grouped
+
+        return grouped.matmul(x_MD, ends_E, matrix_EFD)
+    return multiply_groups(x_MD, ends_E, matrix_EFD)
 
 
 def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:

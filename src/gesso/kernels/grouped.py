@@ -1,0 +1,155 @@
+"""Multiplies the rows of every group by its matrix, all experts of a layer in one launch, in the types of weights that
+are not packed.
+
+    M rows, sorted by group   E groups   F what comes out, the rows of a matrix   D what goes in
+
+PyTorch has such a matmul for bfloat16 on Hopper and Blackwell's data centre GPUs. On any other it goes from group to
+group and asks the device how many rows each has, so that no pass could be captured. Here as many programs are started
+as there could be tiles of rows, each finds its group from where the groups end, and those that are left over return.
+
+Experts have few rows and many weights: a tile is `columns` of the result for some rows of one group, made transposed,
+as Hopper's smallest matmul has 64 rows and few columns, and a weight is read once for every tile of its group's rows.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gesso.kernels.placement import on_its_device
+from gesso.kernels.rounding import rounded
+
+SMALLEST = 16
+"""Rows of the smallest matmul that Triton has."""
+DEPTH = 128
+"""Bytes of a matrix's row that are loaded at a time: a line of the cache."""
+SHARED = 96 << 10
+"""Bytes of memory that the smaller GPUs have for a program's loads: 99 KiB less what else lies there."""
+STAGES = 4
+"""Loads that are under way at once, at most."""
+
+
+class Program(NamedTuple):
+    """Describes the size of a program."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Features that are loaded at a time."""
+    stages: int
+    warps: int
+
+
+def program(rows: int, groups: int, itemsize: int) -> Program:
+    """Returns the size of programs for so many rows, in numbers of `itemsize` bytes.
+
+    Groups of rows are not of one size: tiles are made for those of twice the mean. Numbers of four bytes are
+    multiplied without tensor cores, from registers, which hold less.
+    """
+    most = 128 if itemsize <= 2 else 64
+    tile = min(most, max(SMALLEST, triton.next_power_of_2(2 * rows // groups)))
+    columns = most if tile == most else 64
+    loaded = DEPTH * (tile + columns)
+    return Program(
+        tile, columns, DEPTH // itemsize, min(STAGES, SHARED // loaded), 8 if tile * columns > 64 * 64 else 4
+    )
+
+
+@on_its_device
+def matmul(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+    """Multiplies sorted rows by their groups' transposed matrices, [M, F], adding up in fp32; rows behind the last end
+    are left undefined.
+
+    Args:
+        ends_E: where each group's rows end, int32.
+        matrix_EFD: in the type of the rows.
+    """
+    (rows, width), (groups, columns, _) = x_MD.shape, matrix_EFD.shape
+    x_MD, matrix_EFD = x_MD.contiguous(), matrix_EFD.contiguous()
+    size = program(rows, groups, x_MD.itemsize)
+    # A group's last tile may hold a single row.
+    tiles = (rows + min(groups, rows) * (size.rows - 1)) // size.rows
+    out = torch.empty(rows, columns, dtype=x_MD.dtype, device=x_MD.device)
+    _multiply[(tiles * triton.cdiv(columns, size.columns),)](
+        x_MD,
+        matrix_EFD,
+        ends_E,
+        out,
+        rows,
+        columns,
+        groups,
+        WIDTH=width,
+        GROUPS=triton.next_power_of_2(groups),
+        TILE=size.rows,
+        COLUMN_TILE=size.columns,
+        DEPTH=size.depth,
+        INTERPRETED=not x_MD.is_cuda,
+        num_warps=size.warps,
+        num_stages=size.stages,
+    )
+    return out
+
+
+@triton.jit
+def _multiply(
+    x,
+    matrix,
+    ends,
+    out,
+    rows,
+    columns,
+    groups,
+    WIDTH: tl.constexpr,
+    GROUPS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMN_TILE: tl.constexpr,
+    DEPTH: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
+    """One tile of columns for one tile of rows, `DEPTH` features at a time.
+
+    `GROUPS` is the power of two from `groups` on. Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
+    """
+    column_tiles = tl.cdiv(columns, COLUMN_TILE)
+    group, first, end = group_of_tile(ends, tl.program_id(0) // column_tiles, rows, groups, GROUPS, TILE)
+    if group >= groups:
+        return
+    m = first + tl.arange(0, TILE)
+    f = (tl.program_id(0) % column_tiles) * COLUMN_TILE + tl.arange(0, COLUMN_TILE)
+    known, inside = m[None, :] < end, f[:, None] < columns
+    sums = tl.zeros((COLUMN_TILE, TILE), tl.float32)
+    k = tl.arange(0, DEPTH)
+    matrix += (tl.cast(group, tl.int64) * columns + f)[:, None] * WIDTH + k[None, :]
+    x += m.to(tl.int64)[None, :] * WIDTH + k[:, None]
+    for done in range(0, WIDTH, DEPTH):
+        within = k < WIDTH - done
+        weights = tl.load(matrix, mask=inside & within[None, :], other=0.0)
+        features = tl.load(x, mask=known & within[:, None], other=0.0)
+        if INTERPRETED:
+            weights, features = weights.to(tl.float32), features.to(tl.float32)
+        sums = tl.dot(weights, features, sums, input_precision="ieee")
+        matrix += DEPTH
+        x += DEPTH
+    dtype: tl.constexpr = out.dtype.element_ty
+    out += m.to(tl.int64)[None, :] * columns + f[:, None]
+    tl.store(out, rounded(sums, dtype).to(dtype), mask=inside & known)
+
+
+@triton.jit
+def group_of_tile(ends, tile, rows, groups, GROUPS: tl.constexpr, TILE: tl.constexpr):
+    """Finds the group of a tile of rows, or `groups` where it is left over; its first row; where the group's rows
+    end."""
+    if GROUPS == 1:
+        group, first, end = 0, tile * TILE, rows
+    else:
+        g = tl.arange(0, GROUPS)
+        stops = tl.load(ends + g, mask=g < groups, other=0)
+        starts = tl.load(ends + g - 1, mask=(g > 0) & (g < groups), other=0)
+        tiles = (stops - starts + TILE - 1) // TILE
+        group = tl.sum(((tl.cumsum(tiles, 0) <= tile) & (g < groups)).to(tl.int32), 0)
+        before = tl.sum(tl.where(g < group, tiles, 0), 0)
+        first = tl.sum(tl.where(g == group, starts, 0), 0) + (tile - before) * TILE
+        end = tl.sum(tl.where(g == group, stops, 0), 0)
+    return group, first, end
