@@ -4,8 +4,8 @@
 
 In float32, where answers should be the same tokens: a step may round to the other of two likelihoods that are as good
 as equal, so an answer that differs is told and no failure; one in ten may. What fails is an error, or a promise broken
-(a pin moved, invalid JSON). With CUDA graphs (bfloat16), whose attention adds up in another order: told, and no failure
-either. `--keep` keeps the CPU's answers in a file, and reads them where it is there. The last line is one line of JSON;
+(a pin moved, invalid JSON). Then all of it once more with CUDA graphs, whose attention adds up in another order, and
+three answers in bfloat16 with and without them. `--keep` keeps the CPU's answers in a file, and reads them where it is there. The last line is one line of JSON;
 the exit code is 1 where something failed, 2 where there is no GPU.
 """
 
@@ -112,14 +112,18 @@ def scenarios() -> dict[str, tuple[str, Ask]]:
     return found
 
 
-def answers(device: str, asked: dict[str, tuple[str, Ask]]) -> dict[str, tuple[object, str]]:
+def answers(
+    device: str, asked: dict[str, tuple[str, Ask]], *, cuda_graphs: bool = False
+) -> dict[str, tuple[object, str]]:
     """What each scenario returns there, as JSON has it, or the error in one line."""
     engines: dict[str, Engine] = {}
     found: dict[str, tuple[object, str]] = {}
     for name, (model, ask) in asked.items():
         try:
             if model not in engines:
-                engines[model] = gesso.load(model, device=device, dtype="float32", offline=True)
+                engines[model] = gesso.load(
+                    model, device=device, dtype="float32", cuda_graphs=cuda_graphs, offline=True
+                )
             found[name] = json.loads(json.dumps(ask(engines[model]))), ""
         except Exception as error:  # the others are worth knowing
             at = traceback.extract_tb(error.__traceback__)[-1]
@@ -166,21 +170,23 @@ def main() -> int:
         asked = {name: asked[name] for name in names}
     expected = kept_answers(asked, arguments.keep)
     begin = time.perf_counter()
-    got = answers(arguments.device, asked)
     told: dict[str, Any] = {}
-    for name in asked:
-        (mine, error), (theirs, wrong) = got[name], expected[name]
-        told[name] = {"error": error or wrong} if error or wrong else {"same": mine == theirs}
+    for captured in (False, True) if arguments.device == "cuda" else (False,):
+        got = answers(arguments.device, asked, cuda_graphs=captured)
+        for name in asked:
+            (mine, error), (theirs, wrong) = got[name], expected[name]
+            full = f"{name}, captured" if captured else name
+            told[full] = {"error": error or wrong} if error or wrong else {"same": mine == theirs}
     if arguments.device == "cuda" and not arguments.only:
         try:
-            told["CUDA graphs"] = graphs(arguments.device)
+            told["CUDA graphs in bfloat16"] = graphs(arguments.device)
         except Exception as error:
-            told["CUDA graphs"] = {"error": f"{type(error).__name__}: {error}"}
+            told["CUDA graphs in bfloat16"] = {"error": f"{type(error).__name__}: {error}"}
     differ = [name for name, one in told.items() if not one.get("same", True)]
     failed = [name for name, one in told.items() if "error" in one]
     if not arguments.json:
         for name, one in told.items():
-            print(f"{name:24}", one.get("error") or ("same" if one["same"] else "differs"), flush=True)
+            print(f"{name:32}", one.get("error") or ("same" if one["same"] else "differs"), flush=True)
     summary = {"seconds": time.perf_counter() - begin, "scenarios": told, "differ": differ, "failed": failed}
     print(
         json.dumps({"benchmark": "gpu engine", "machine": describe_machine(torch.device(arguments.device)), **summary})
