@@ -5,8 +5,8 @@
 In float32, where answers should be the same tokens: a step may round to the other of two likelihoods that are as good
 as equal, so an answer that differs is told and no failure; one in ten may. What fails is an error, or a promise broken
 (a pin moved, invalid JSON). Then all of it once more with CUDA graphs, whose attention adds up in another order, and
-three answers in bfloat16 with and without them. `--keep` keeps the CPU's answers in a file, and reads them where it is there. The last line is one line of JSON;
-the exit code is 1 where something failed, 2 where there is no GPU.
+three answers in bfloat16 with and without them. `--keep` keeps the CPU's answers in a file, and reads them where it is
+there. The last line is one line of JSON; the exit code is 1 where something failed, 2 where there is no GPU.
 """
 
 import argparse
