@@ -1,10 +1,14 @@
-"""Times work on a GPU by its own clock, and compares results."""
+"""Times work on a GPU by its own clock, compares results, and says whose kernels multiply experts."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 import torch
 from torch import Tensor
+
+from gesso.nn import grouped_products
 
 TRIALS = 20
 
@@ -34,3 +38,11 @@ def milliseconds(work: Callable[[], object], *, captured: bool = False) -> float
 def distance(found: Tensor, expected: Tensor) -> float:
     """The largest difference in the largest magnitude of what is expected."""
     return float((found.float() - expected.float()).abs().max() / expected.float().abs().max().clamp(min=1e-30))
+
+
+@contextmanager
+def grouped_by(*, own: bool) -> Iterator[None]:
+    """Has groups of rows multiplied by our `own` kernels, or by PyTorch's."""
+    answers = {"_by_own_kernel": own, "_by_torch": not own}
+    with mock.patch.multiple(grouped_products, **{name: mock.Mock(return_value=it) for name, it in answers.items()}):
+        yield

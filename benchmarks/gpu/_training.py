@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gesso.nn import gpu_training
 from gesso.nn.experts import Experts, mix_experts, mix_in_training
-from gpu._measuring import distance, milliseconds
+from gpu._measuring import distance, grouped_by, milliseconds
 
 EPS = 1e-6
 NEAR = {torch.float32: 1e-4, torch.bfloat16: 0.02}
@@ -25,7 +25,9 @@ def training_checks(on_gpu: bool) -> Iterator[tuple[str, Callable[[torch.device]
         yield f"training turns {kind}", partial(_turns, dtype=dtype, rows=rows, width=256 if on_gpu else 16)
         yield f"training gates {kind}", partial(_gates, dtype=dtype, rows=rows, width=inner)
         yield f"training mixtures {kind}", partial(_mixtures, dtype=dtype, rows=rows, width=width)
-    yield "training experts, some without tokens", partial(_experts, rows=rows, width=width, inner=inner, count=count)
+    experts = partial(_experts, rows=rows, width=width, inner=inner, count=count)
+    yield "training experts, some without tokens", experts
+    yield "training experts by our kernels", partial(_by_our_kernels, check=experts)
 
 
 def _norms(device: torch.device, *, dtype: torch.dtype, rows: int, width: int) -> dict[str, Any]:
@@ -99,6 +101,12 @@ def _experts(device: torch.device, *, rows: int, width: int, inner: int, count: 
     empty = max(float(matrix[met:].abs().nan_to_num(nan=torch.inf).max()) for matrix in found)
     told["errors"]["gradients without tokens"] = empty
     return told | {"right": told["right"] and empty == 0.0}
+
+
+def _by_our_kernels(device: torch.device, *, check: Callable[[torch.device], dict[str, Any]]) -> dict[str, Any]:
+    """The same by the kernels that serve where PyTorch has none."""
+    with grouped_by(own=True):
+        return check(device) | {"name": "training experts by our kernels"}
 
 
 def _named(dtype: torch.dtype) -> str:

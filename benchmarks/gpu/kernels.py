@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
-from unittest.mock import Mock
 
 import torch
 from torch import Tensor
@@ -27,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from gesso.bench.floor import Rates
 from gesso.bench.machine import describe_machine, measure_rates
-from gesso.nn import grouped_products
 from gesso.nn import vocabulary as vocabulary_module
 from gesso.nn.experts import mix_experts, mix_grouped
 from gesso.nn.quant import base as quant_base
@@ -39,7 +37,7 @@ from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
 from gpu._layers import ATTENTION, SMALL_ATTENTION, attention, between_products, captured_passes
-from gpu._measuring import distance, milliseconds
+from gpu._measuring import distance, grouped_by, milliseconds
 from gpu._training import training_checks
 from gpu.qlora import config
 
@@ -103,8 +101,7 @@ def experts(
         return mix_experts(x, weights, numbers, count, pairs)
 
     def together() -> Tensor:
-        answers = {"_own_kernel": own, "_torch_groups": not own}
-        with mock.patch.multiple(grouped_products, **{name: Mock(return_value=it) for name, it in answers.items()}):
+        with grouped_by(own=own):
             return mix_grouped(x, weights, numbers, gate_up, down)
 
     error = distance(together(), one_by_one())

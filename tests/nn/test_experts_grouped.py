@@ -141,22 +141,30 @@ def test_matrices_are_dequantized_some_rows_at_a_time(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("precision", "capability", "used"),
-    [(torch.bfloat16, (9, 0), True), (torch.bfloat16, (8, 0), False), (torch.float16, (9, 0), False)],
+    ("precision", "capability", "triton", "used"),
+    [
+        (torch.bfloat16, (9, 0), False, True),
+        (torch.bfloat16, (8, 0), False, False),
+        (torch.bfloat16, (8, 6), True, True),
+        (torch.bfloat16, (12, 0), True, True),
+        (torch.bfloat16, (7, 5), True, False),
+        (torch.float16, (9, 0), True, False),
+    ],
 )
 def test_when_training_groups(
-    precision: torch.dtype, capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
+    precision: torch.dtype, capability: tuple[int, int], triton: bool, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gesso.kernels.usable", lambda device: triton and device.type == "cuda")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: precision)
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
     x, matrices = placed(64, torch.float32), (torch.empty(2, 16, 64), torch.empty(2, 64, 8))
     assert products.groups_in_training(x, *matrices) == used
     assert not products.groups_in_training(x, torch.empty(2, 16, 60), torch.empty(2, 64, 8)), "rows of 120 bytes"
     assert not products.groups_in_training(placed(64, kind="cpu"), *matrices)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: None)
     assert not products.groups_in_training(x, *matrices)
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
 
 
 @pytest.mark.parametrize(("hidden", "width", "used"), [(64, 32, True), (60, 32, False), (64, 28, False)])
@@ -173,13 +181,13 @@ def test_packed_experts_train_in_groups_where_their_rows_are_aligned(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: torch.bfloat16)
     monkeypatch.setattr("gesso.nn.quant.layers.groups_in_training", asked)
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
     experts = QuantizedExperts(hidden, width, 4, Int8())
     for part in experts.buffers():
         part.fill_(1)
     experts(torch.randn(5, hidden), *routed(5, 2, 4, 0))
     assert answers == [used]
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
 
 
 def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +223,23 @@ def test_when_it_is_used(
     operands: tuple[Any, ...], capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
     with torch.no_grad():
         assert can_group(*operands) == used
     assert not can_group(*operands), "a gradient may be wanted"
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_our_kernel_serves_any_gpu_and_type(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gesso.kernels.usable", lambda device: device.type == "cuda")
+    x, gate_up, down = (placed(width, dtype) for width in (64, 64, 33))
+    with torch.no_grad():
+        assert can_group(x, gate_up, down)
+        assert not can_group(x, gate_up, placed(33, torch.float64))
+        assert not can_group(*(placed(64, torch.float64) for _ in range(3)))
+        assert not can_group(*(placed(64, dtype, "cpu") for _ in range(3)))
+    assert not can_group(x, gate_up, down), "a gradient may be wanted"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -230,12 +250,12 @@ def test_on_metal_it_needs_a_pytorch_that_has_the_kernel(
     monkeypatch.setattr(products, "has_grouped_kernel", {"MPS": has_kernel}.__getitem__)
     x, gate_up, down = (placed(width, dtype, "mps") for width in (64, 64, 32))
     other = torch.float64 if dtype == torch.float32 else torch.float32
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
     with torch.no_grad():
         assert can_group(x, gate_up, down) == has_kernel
         assert not can_group(placed(64, other, "mps"), gate_up, down)
         assert not can_group(x, gate_up, placed(33, dtype, "mps"))
-    products.device_groups.cache_clear()
+    products._capability.cache_clear()
 
 
 def test_kernels_are_those_that_pytorch_has_registered() -> None:

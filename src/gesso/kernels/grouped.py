@@ -9,6 +9,7 @@ as there could be tiles of rows, each finds its group from where the groups end,
 
 Experts have few rows and many weights: a tile is `columns` of the result for some rows of one group, made transposed,
 as Hopper's smallest matmul has 64 rows and few columns, and a weight is read once for every tile of its group's rows.
+The gradient of a group's matrix is the sum of products of its rows, a tile of the matrix for a program.
 """
 
 from typing import NamedTuple
@@ -64,10 +65,10 @@ def matmul(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
 
     Args:
         ends_E: where each group's rows end, int32.
-        matrix_EFD: in the type of the rows.
+        matrix_EFD: in the type of the rows, its rows or its columns in one piece.
     """
     (rows, width), (groups, columns, _) = x_MD.shape, matrix_EFD.shape
-    x_MD, matrix_EFD = x_MD.contiguous(), matrix_EFD.contiguous()
+    x_MD = x_MD.contiguous()
     size = program(rows, groups, x_MD.itemsize)
     # A group's last tile may hold a single row.
     tiles = (rows + min(groups, rows) * (size.rows - 1)) // size.rows
@@ -80,6 +81,7 @@ def matmul(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
         rows,
         columns,
         groups,
+        *matrix_EFD.stride(),
         WIDTH=width,
         GROUPS=triton.next_power_of_2(groups),
         TILE=size.rows,
@@ -101,6 +103,9 @@ def _multiply(
     rows,
     columns,
     groups,
+    of_group,
+    of_row,
+    of_column,
     WIDTH: tl.constexpr,
     GROUPS: tl.constexpr,
     TILE: tl.constexpr,
@@ -110,7 +115,8 @@ def _multiply(
 ):
     """One tile of columns for one tile of rows, `DEPTH` features at a time.
 
-    `GROUPS` is the power of two from `groups` on. Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
+    `of_group`, `of_row` and `of_column` are the strides of a matrix, `GROUPS` is the power of two from `groups` on.
+    Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
     """
     column_tiles = tl.cdiv(columns, COLUMN_TILE)
     group, first, end = group_of_tile(ends, tl.program_id(0) // column_tiles, rows, groups, GROUPS, TILE)
@@ -121,7 +127,7 @@ def _multiply(
     known, inside = m[None, :] < end, f[:, None] < columns
     sums = tl.zeros((COLUMN_TILE, TILE), tl.float32)
     k = tl.arange(0, DEPTH)
-    matrix += (tl.cast(group, tl.int64) * columns + f)[:, None] * WIDTH + k[None, :]
+    matrix += tl.cast(group, tl.int64) * of_group + f[:, None] * of_row + k[None, :] * of_column
     x += m.to(tl.int64)[None, :] * WIDTH + k[:, None]
     for done in range(0, WIDTH, DEPTH):
         within = k < WIDTH - done
@@ -130,7 +136,7 @@ def _multiply(
         if INTERPRETED:
             weights, features = weights.to(tl.float32), features.to(tl.float32)
         sums = tl.dot(weights, features, sums, input_precision="ieee")
-        matrix += DEPTH
+        matrix += DEPTH * of_column
         x += DEPTH
     dtype: tl.constexpr = out.dtype.element_ty
     out += m.to(tl.int64)[None, :] * columns + f[:, None]
@@ -153,3 +159,67 @@ def group_of_tile(ends, tile, rows, groups, GROUPS: tl.constexpr, TILE: tl.const
         first = tl.sum(tl.where(g == group, starts, 0), 0) + (tile - before) * TILE
         end = tl.sum(tl.where(g == group, stops, 0), 0)
     return group, first, end
+
+
+TILE = 64
+"""Rows and columns of a matrix whose gradient a program makes, at most."""
+ADDED = 32
+"""Rows of a group that are added up at a time."""
+
+
+@on_its_device
+def weight_gradient(grad_MF: Tensor, x_MD: Tensor, ends_E: Tensor) -> Tensor:
+    """Adds up, for each group, the products of its rows of both, [E, F, D]: the gradient of `matmul`'s matrices."""
+    columns, width, groups = grad_MF.shape[1], x_MD.shape[1], len(ends_E)
+    tile, across = (min(TILE, max(SMALLEST, triton.next_power_of_2(size))) for size in (columns, width))
+    out = x_MD.new_empty(groups, columns, width)
+    _add_up[(groups * triton.cdiv(columns, tile) * triton.cdiv(width, across),)](
+        grad_MF.contiguous(),
+        x_MD.contiguous(),
+        ends_E,
+        out,
+        COLUMNS=columns,
+        WIDTH=width,
+        TILE=tile,
+        ACROSS=across,
+        ROWS=ADDED,
+        INTERPRETED=not x_MD.is_cuda,
+        num_warps=4,
+        num_stages=3,
+    )
+    return out
+
+
+@triton.jit
+def _add_up(
+    grad,
+    x,
+    ends,
+    out,
+    COLUMNS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    ACROSS: tl.constexpr,
+    ROWS: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
+    """A tile of one group's matrix, some of its rows at a time."""
+    DOWN: tl.constexpr = (COLUMNS + TILE - 1) // TILE
+    SIDE: tl.constexpr = (WIDTH + ACROSS - 1) // ACROSS
+    group, place = tl.program_id(0) // (DOWN * SIDE), tl.program_id(0) % (DOWN * SIDE)
+    f, d = place // SIDE * TILE + tl.arange(0, TILE), place % SIDE * ACROSS + tl.arange(0, ACROSS)
+    down, side = f < COLUMNS, d < WIDTH
+    begin, end = tl.load(ends + group - 1, mask=group > 0, other=0).to(tl.int32), tl.load(ends + group).to(tl.int32)
+    sums = tl.zeros((TILE, ACROSS), tl.float32)
+    for first in range(begin, end, ROWS):
+        m = tl.cast(first, tl.int64) + tl.arange(0, ROWS)
+        left = tl.load(
+            grad + m[None, :] * COLUMNS + f[:, None], mask=(m < end)[None, :] & (f < COLUMNS)[:, None], other=0.0
+        )
+        right = tl.load(x + m[:, None] * WIDTH + d[None, :], mask=(m < end)[:, None] & (d < WIDTH)[None, :], other=0.0)
+        if INTERPRETED:
+            left, right = left.to(tl.float32), right.to(tl.float32)
+        sums = tl.dot(left, right, sums, input_precision="ieee")
+    out += (tl.cast(group, tl.int64) * COLUMNS + f)[:, None] * WIDTH + d[None, :]
+    dtype: tl.constexpr = out.dtype.element_ty
+    tl.store(out, rounded(sums, dtype).to(dtype), mask=down[:, None] & side[None, :])

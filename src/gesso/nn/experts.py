@@ -24,7 +24,6 @@ from gesso.nn.grouped_products import (
     can_group,
     groups_in_training,
     multiply_groups,
-    multiply_sorted,
     padded_layout,
     sorted_layout,
 )
@@ -152,7 +151,7 @@ GroupedProjection = Callable[[Tensor, Tensor], Tensor]
 
 def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
     """Computes `mix_sorted` with plain weights, in one call for all experts."""
-    gate_up, down = (partial(multiply_sorted, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
+    gate_up, down = (partial(multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
     return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
 
 

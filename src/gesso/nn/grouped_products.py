@@ -1,5 +1,5 @@
-"""Decides where one call multiplies the rows of all experts, and makes that call: PyTorch's grouped matmul, or without
-gradients our own on GPUs and in types that it has no kernel for.
+"""Decides where one call multiplies the rows of all experts, and makes that call: PyTorch's grouped matmul, or our own
+(`kernels.grouped`) on GPUs and in types that it has no kernel for.
 
 How many rows each group has stays on the device: nobody waits for it. With a gradient every group has a multiple of
 rows that the kernel of its weights' gradient takes, see `padded_layout`.
@@ -11,12 +11,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from gesso import kernels
+from gesso.nn.compiled_training import differentiate_plainly
 from gesso.nn.norm import autocast_dtype
 
 GROUPED_MAJORS = (9, 10)
@@ -24,6 +27,8 @@ GROUPED_MAJORS = (9, 10)
 expert to expert itself, and asks the device how many tokens each got."""
 GROUPED_DTYPES = {"cuda": (torch.bfloat16,), "mps": (torch.float32, torch.bfloat16, torch.float16)}
 """What PyTorch's grouped matmul of a kind of device multiplies."""
+OWN_LEAST_MAJOR = 8
+"""Compute capability, by its first number, from which on GPUs multiply bfloat16 in our kernel."""
 OWN_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 """What our kernel multiplies."""
 ALIGNMENT = 16
@@ -33,24 +38,25 @@ GROUP_ROWS = 16
 
 
 def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether `multiply_sorted` serves: a GPU, one dtype, no gradient."""
-    return _own_kernel(x_ND, *matrices_EFD) or _torch_groups(x_ND, *matrices_EFD)
+    """Says whether `multiply_groups` serves a pass without gradients: a GPU with a kernel for the dtype."""
+    return (
+        not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled(x_ND.device.type)
+        and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
+        and (_by_own_kernel(x_ND) or _by_torch(x_ND, *matrices_EFD))
+    )
 
 
-def _own_kernel(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether our kernel serves: Triton, and a dtype that it multiplies."""
-    return x_ND.dtype in OWN_DTYPES and kernels.serves(x_ND, *matrices_EFD)
+def _by_own_kernel(x_ND: Tensor) -> bool:
+    return x_ND.dtype in OWN_DTYPES and kernels.usable(x_ND.device)
 
 
-def _torch_groups(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
-    """Says whether PyTorch's grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
+def _by_torch(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+    """Says whether PyTorch has a kernel for rows of the dtype, which are aligned."""
     return (
         x_ND.dtype in GROUPED_DTYPES.get(x_ND.device.type, ())
-        and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled(x_ND.device.type)
         and aligned(_widths(matrices_EFD), x_ND.dtype)
-        and device_groups(x_ND.device)
+        and _torch_groups(x_ND.device)
     )
 
 
@@ -94,14 +100,24 @@ def aligned(widths: Iterable[int], dtype: torch.dtype) -> bool:
     return all(width * dtype.itemsize % ALIGNMENT == 0 for width in widths)
 
 
-@functools.cache
 def device_groups(device: torch.device) -> bool:
-    """Says whether a device has a kernel that multiplies groups."""
+    """Says whether a device has a kernel that multiplies groups of rows in bfloat16."""
+    if device.type == "cuda" and kernels.usable(device) and _capability(device) >= OWN_LEAST_MAJOR:
+        return True
+    return _torch_groups(device)
+
+
+def _torch_groups(device: torch.device) -> bool:
     if _GROUPED_MM is None:
         return False
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
+        return _capability(device) in GROUPED_MAJORS
     return has_grouped_kernel("MPS")
+
+
+@functools.cache
+def _capability(device: torch.device) -> int:
+    return torch.cuda.get_device_capability(device)[0]
 
 
 def has_grouped_kernel(backend: str) -> bool:
@@ -114,17 +130,39 @@ _GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or ge
 
 def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
+    if _by_own_kernel(x_MD) and not _by_torch(x_MD, matrix_EFD):
+        out: Tensor = _OwnProduct.apply(x_MD, ends_E, matrix_EFD)  # type: ignore[no-untyped-call]
+        return out
     assert _GROUPED_MM is not None
     return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
 
 
-def multiply_sorted(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
-    """Computes `multiply_groups` without gradients, by our kernel where PyTorch has none."""
-    if _own_kernel(x_MD, matrix_EFD) and not _torch_groups(x_MD, matrix_EFD):
+class _OwnProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ends: Tensor, matrix: Tensor) -> Tensor:
         from gesso.kernels import grouped
 
-        return grouped.matmul(x_MD, ends_E, matrix_EFD)
-    return multiply_groups(x_MD, ends_E, matrix_EFD)
+        ctx.save_for_backward(x, ends, matrix)
+        return grouped.matmul(x, ends, matrix)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        from gesso.kernels import grouped
+
+        x, ends, matrix = ctx.saved_tensors
+        of_x, _, of_matrix = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # what is found here is differentiated once more
+            to_x, to_matrix = differentiate_plainly(partial(_one_by_one, ends=ends), (x, matrix), grads)
+            return to_x, None, to_matrix
+        (grad,) = grads
+        to_x = grouped.matmul(grad, ends, matrix.mT) if of_x else None
+        return to_x, None, grouped.weight_gradient(grad, x, ends) if of_matrix else None
+
+
+def _one_by_one(x: Tensor, matrix: Tensor, *, ends: Tensor) -> Tensor:
+    """Computes `multiply_groups` of rows that all have a group."""
+    groups = x.split(ends.diff(prepend=ends.new_zeros(1)).tolist())
+    return torch.cat([own @ weights.T for own, weights in zip(groups, matrix.unbind(), strict=True)])
 
 
 def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:

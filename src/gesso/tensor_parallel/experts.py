@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
-from gesso.nn.grouped_products import can_group, multiply_sorted
+from gesso.nn.grouped_products import can_group, multiply_groups
 from gesso.ranks.group import RankGroup
 
 
@@ -49,9 +49,9 @@ class ShardedExperts(OwnExperts, Experts):
 
             def last(x_MD: Tensor, ends_E: Tensor) -> Tensor:
                 behind = torch.arange(len(x_MD), device=x_MD.device) >= ends_E[-1]
-                return multiply_sorted(x_MD, ends_E, down).masked_fill(behind[:, None], 0.0)
+                return multiply_groups(x_MD, ends_E, down).masked_fill(behind[:, None], 0.0)
 
             return mix_sorted(
-                x_ND, weights_Nk, place_Nk, len(self.own), lambda x, ends: multiply_sorted(x, ends, gate_up), last
+                x_ND, weights_Nk, place_Nk, len(self.own), lambda x, ends: multiply_groups(x, ends, gate_up), last
             )
         return self.mix(x_ND, weights_Nk, place_Nk, self.projections())
