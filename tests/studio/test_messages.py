@@ -258,3 +258,26 @@ def test_a_page_calls_nobody_by_webrtc(open_page: OpenPage, service: FakeService
         with pytest.raises(TimeoutError):
             listener.recv(2000)
         expect(frame.locator("body")).to_have_attribute("data-left", "")
+
+
+def test_what_is_typed_while_the_page_loads_stays(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#prompt=of%20the%20link"))
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/main.js", hold)
+    page.reload(wait_until="commit")
+    message = page.get_by_label("Your message")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    message.fill("typed")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    ready(page)
+    expect(message).to_have_value("typed")
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    page.unroute_all()
+    page.reload()
+    expect(ready(page).get_by_label("Your message")).to_have_value("of the link")

@@ -28,10 +28,7 @@ let models = [];
 let options = [];
 /** What the server says of itself. @type {{modalities?: {vision: boolean}, max_images?: number, max_body_bytes?: number}} */
 let props = {};
-/** @type {HTMLTextAreaElement} */
-const system = byId("system");
-/** @type {HTMLTextAreaElement} */
-const tools = byId("tools");
+const [system, tools] = ["system", "tools"].map((id) => /** @type {HTMLTextAreaElement} */ (byId(id)));
 /** @type {HTMLSelectElement} */
 const model = byId("model");
 let shared = sharedIn(location.hash);
@@ -88,6 +85,7 @@ const chat = new Chat({
   choices: chatChoices,
   special,
   show: (recording, running) => showCanvas(recording, running, "Canvas"),
+  look: () => byId("canvas").scrollIntoView({ block: "nearest" }),
   request: (body) => showRequest(body, api.hasKey),
   failed,
   busy: (running) => {
@@ -223,7 +221,9 @@ async function openTrace(file) {
   try {
     const recording = recordingOf(await file.text());
     if (chat.running) throw new Error("an answer is being written: stop it first");
+    if (recording.tokenByToken) throw new Error("this answer was written token by token: there is no canvas to show");
     showCanvas(recording, false, `Canvas of ${file.name}`);
+    clearAlert();
     announce(`${file.name} is open`);
   } catch (error) {
     alertUser(`${file.name}: ${/** @type {Error} */ (error).message}`);
@@ -283,16 +283,17 @@ byId("chat").append(examples.element);
 model.addEventListener("change", showExamples);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
-composer.prompt.value = shared.prompt;
-system.value = shared.system;
-tools.value = shared.tools;
+// What was typed while the page was on its way stays.
+composer.prompt.value ||= shared.prompt;
+system.value ||= shared.system;
+tools.value ||= shared.tools;
 addEventListener("hashchange", follow);
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());
-byId("trace-file").addEventListener("change", async (/** @type {any} */ event) => {
-  await openTrace(event.target.files[0]);
-  event.target.value = "";
+byId("trace-file").addEventListener("change", (/** @type {any} */ event) => {
+  void openTrace(event.target.files[0]);
+  event.target.value = ""; // the same one may be chosen again
 });
 pageControls();
 void load();

@@ -17,6 +17,8 @@ import { CanvasView } from "./view.js";
  * @property {(recording: Recording, index: number) => void} [drawn] told of the frame that is shown
  */
 
+const TOKEN_BY_TOKEN = "Token by token there is no canvas: each token is written once, from left to right.";
+
 /** The canvas of one answer with all that belongs to it: figures, scrubber, history, and what is held. */
 export class CanvasPanel {
   /**
@@ -41,7 +43,10 @@ export class CanvasPanel {
     this.figures = new Figures();
     this.holding = h("div", { class: "holding", hidden: true });
     this.note = h("p", { class: "dim" }, "Ask something: the canvas appears here while it resolves.");
-    this.element = h("div", { class: "canvas-panel" }, this.figures.element, this.note, h("div", { class: "beside" }, this.view.element, beside), this.player.element, this.holding, this.history.element, compact ? null : legend());
+    const explained = legend();
+    /** What an answer without a canvas has no use for. */
+    this.ofCanvas = [this.figures.element, this.view.element, this.player.element, this.history.element, explained];
+    this.element = h("div", { class: "canvas-panel" }, this.figures.element, this.note, h("div", { class: "beside" }, this.view.element, beside), this.player.element, this.holding, this.history.element, compact ? null : explained);
     this.draw = oncePerPicture(() => this.#draw());
     this.player.update([], true);
   }
@@ -81,13 +86,14 @@ export class CanvasPanel {
     const { recording, index } = this;
     const frame = recording?.frames[index];
     this.note.hidden = Boolean(frame);
+    for (const part of this.ofCanvas) part.hidden = recording?.tokenByToken ?? false;
     this.view.draw(recording, index, this.held);
     this.figures.show(recording, index);
     this.#drawHolding();
     if (!recording || !frame) {
       this.history.empty();
       if (recording) {
-        this.note.textContent = emptyNote(recording, this.running);
+        this.note.textContent = emptyNote(recording, this.running, this.tell !== null);
         this.tell?.drawn?.(recording, index);
       }
       return;
@@ -124,8 +130,10 @@ export class CanvasPanel {
   #drawHolding() {
     const { recording, index, held } = this;
     const frame = recording?.frames[index];
+    const focused = this.holding.contains(document.activeElement);
     this.holding.hidden = !frame || held.size === 0;
     if (!recording || !frame || held.size === 0) {
+      if (focused) this.view.list.focus({ preventScroll: true });
       fill(this.holding);
       delete this.holding.dataset.key;
       return;
@@ -148,6 +156,7 @@ export class CanvasPanel {
         button("Let go", () => { this.#letGo(); this.draw(); }),
       ),
     );
+    if (focused) other.focus();
   }
 
   /**
@@ -179,8 +188,10 @@ export class CanvasPanel {
  * What is said where no canvas can be shown.
  * @param {Recording} recording
  * @param {boolean} running
+ * @param {boolean} settings whether there are settings to change
  */
-function emptyNote(recording, running) {
+function emptyNote(recording, running, settings) {
+  if (recording.tokenByToken) return settings ? `${TOKEN_BY_TOKEN} The preset Canvases, in the settings, asks for one.` : TOKEN_BY_TOKEN;
   if (running) return "The request waits, or its prompt is being read.";
   if (recording.forgotten) return "The steps of this answer were let go to save memory. Ask again with the same seed to see them.";
   return "This answer has no steps to show.";

@@ -24,11 +24,9 @@ export class Player {
     });
     this.toggle = button("Play", () => this.#playOrPause(), { class: "play" });
     this.speed = h("select", { "aria-label": "Speed" }, SPEEDS.map((speed) => h("option", { value: speed, selected: speed === 1 }, `${speed}\u00d7`)));
-    this.element = h(
-      "div", { class: "player" }, this.toggle,
-      button("\u2039", () => this.#move(this.index - 1), { "aria-label": "Step back", class: "narrow" }), this.slider,
-      button("\u203a", () => this.#move(this.index + 1), { "aria-label": "Step forward", class: "narrow" }), this.speed,
-    );
+    this.back = button("\u2039", () => this.#move(this.index - 1), { "aria-label": "Step back", class: "narrow" });
+    this.forward = button("\u203a", () => this.#move(this.index + 1), { "aria-label": "Step forward", class: "narrow" });
+    this.element = h("div", { class: "player" }, this.toggle, this.back, this.slider, this.forward, this.speed);
     this.length = 0;
   }
 
@@ -45,6 +43,8 @@ export class Player {
     }
     this.slider.max = String(Math.max(0, frames.length - 1));
     this.element.toggleAttribute("data-empty", frames.length === 0);
+    // One step cannot be played.
+    for (const control of [this.toggle, this.back, this.slider, this.forward, this.speed]) control.disabled = frames.length < 2;
     if (this.follows && frames.length) this.#go(frames.length - 1);
   }
 

@@ -37,6 +37,8 @@ export class CanvasView {
     /** @type {{text: Text, style: string, held: boolean}[]} What the cells show. */
     this.shown = [];
     this.committed = "";
+    /** What is drawn. @type {Recording | null} */
+    this.recording = null;
     this.active = 0;
     /** @type {number | undefined} Draws what is below. */
     this.below = undefined;
@@ -64,7 +66,10 @@ export class CanvasView {
     const frame = recording?.frames[index];
     const committed = frame ? recording.blocks.slice(0, frame.blocks).map((block) => block.reasoning + block.text).join("") : "";
     const width = frame?.tokens.length ?? 0;
-    const count = whole || width !== this.cells.length ? width : this.#inSight();
+    const moves = this.committed !== committed || this.recording !== recording;
+    const follows = moves && (this.recording !== recording || this.#seen());
+    const count = whole || moves || width !== this.cells.length ? width : this.#inSight();
+    this.recording = recording;
     if (this.committed !== committed) this.before.textContent = this.committed = committed;
     this.#resize(width);
     this.drawAll = () => {
@@ -90,6 +95,22 @@ export class CanvasView {
       if (shown.text.data !== text) shown.text.data = text;
       if (shown.held !== kept) this.cells[place].setAttribute("aria-selected", String((shown.held = kept)));
     }
+    if (follows) this.#follow();
+  }
+
+  /** Whether some of the cells are in sight: whoever has scrolled away from them reads what stands before. */
+  #seen() {
+    const [box, cells] = [this.element, this.list].map((part) => part.getBoundingClientRect());
+    return cells.top < box.bottom && cells.bottom > box.top;
+  }
+
+  /** Scrolls to the cells, below a text that grows with every canvas: to all of them, or to the first where they do not fit. */
+  #follow() {
+    const [box, cells] = [this.element, this.list].map((part) => part.getBoundingClientRect());
+    const room = this.element.clientHeight;
+    if (!this.committed) this.element.scrollTop = 0;
+    else if (cells.height > room || cells.top < box.top) this.element.scrollTop += cells.top - box.top;
+    else if (cells.bottom > box.top + room) this.element.scrollTop += cells.bottom - box.top - room;
   }
 
   /** How many cells are to be drawn now. It is asked while the page is laid out, before anything is changed. */

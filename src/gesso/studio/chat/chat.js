@@ -24,6 +24,7 @@ const MOST_POSITIONS = 2_000_000;
  * @property {() => {model: string, system: string, settings: Record<string, any>}} choices throws where a setting is wrong
  * @property {() => number[]} special ids of tokens that are no text
  * @property {(recording: Recording, running: boolean) => void} show the canvas
+ * @property {() => void} look brings the canvas into sight, which stands below the conversation where the page is narrow
  * @property {(body: Record<string, any>) => void} request shows a request
  * @property {(failure: ApiFailure, again: () => void) => void} failed tells the person what went wrong
  * @property {(running: boolean) => void} busy
@@ -39,7 +40,10 @@ export class Chat {
       stop: () => this.stop(),
       retry: (turn, sameSeed) => this.#retry(turn, sameSeed),
       edit: (turn, text) => this.#guarded(() => this.#answer(() => this.conversation.edit(turn, text))),
-      show: (variant) => this.#show(variant.recording, variant.state === "running"),
+      show: (variant) => {
+        this.#show(variant.recording, variant.state === "running");
+        page.look();
+      },
       request: (variant) => page.request(variant.recording.body ?? {}),
       save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
       giveResults: (results) => this.#guarded(() => this.#answer(() => this.conversation.giveResults(results))),
@@ -211,7 +215,10 @@ export class Chat {
         this.view.draw();
       });
       this.#show(recording, true);
-      await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
+      await run(this.page.api, recording, this.abort.signal, (kind) => {
+        if (kind === "block") drawTurn();
+        if (kind === "frame" || recording.tokenByToken) drawCanvas();
+      });
       variant.state = "done";
       announce("the answer is there");
     } catch (error) {

@@ -1,6 +1,7 @@
 // @ts-check
 import { announce } from "../ui/announce.js";
 import { byId } from "../ui/dom.js";
+import { exchange } from "../ui/focus.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { Pictures } from "./pictures.js";
 
@@ -22,6 +23,7 @@ export class Composer {
     /** @type {HTMLInputElement} */
     this.strength = byId("strength");
     this.pictures = new Pictures({ list: byId("pictures"), file: byId("picture-file"), field: byId("composer") }, server);
+    byId("send").disabled = false; // as it is until a message can be taken
     byId("composer").addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       this.send();
@@ -43,8 +45,9 @@ export class Composer {
 
   /** @param {boolean} running whether an answer is being written */
   busy(running) {
-    byId("stop").hidden = !running;
-    byId("send").hidden = running;
+    const [stop, send] = [byId("stop"), byId("send")];
+    if (running) exchange(stop, send);
+    else exchange(send, stop);
     this.#offer(running);
   }
 

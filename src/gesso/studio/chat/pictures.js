@@ -1,6 +1,7 @@
 // @ts-check
 import { alertUser, announce } from "../ui/announce.js";
 import { button, fill, h } from "../ui/dom.js";
+import { keepingFocus } from "../ui/focus.js";
 
 /** @typedef {import("./conversation.js").Picture} Picture */
 
@@ -12,6 +13,7 @@ export class Pictures {
    */
   constructor({ list, file, field }, server) {
     this.list = list;
+    this.field = field;
     this.server = server;
     /** @type {Picture[]} */
     this.chosen = [];
@@ -77,7 +79,7 @@ export class Pictures {
       "li", {}, h("img", { class: "picture", src: picture.url, alt: picture.name }),
       button("Take away", () => {
         this.chosen = this.chosen.filter((other) => other !== picture);
-        this.#draw();
+        keepingFocus(() => this.field, () => this.#draw(), "Add an image");
       }, { "aria-label": `Take ${picture.name} away` }),
     )));
   }

@@ -1,5 +1,6 @@
 // @ts-check
 import { button, fill, h } from "../ui/dom.js";
+import { keepingFocus } from "../ui/focus.js";
 import { count, summaryOf } from "../run/figures.js";
 import { callsOf, resultsOf } from "./calls.js";
 import { markdown } from "./markdown.js";
@@ -47,16 +48,18 @@ export class ConversationView {
   draw() {
     this.asked = null;
     for (const turn of this.drafts.keys()) if (turn >= this.conversation.turns.length) this.drafts.delete(turn);
-    fill(this.element, this.conversation.turns.map((_, turn) => this.#turn(turn)));
+    const focused = [...this.element.children].findIndex((part) => part.contains(document.activeElement));
+    keepingFocus(() => this.element.children[focused], () => fill(this.element, this.conversation.turns.map((_, turn) => this.#turn(turn))));
   }
 
   /**
    * Draws one turn anew, such as the answer that is being written.
    * @param {number} turn
+   * @param {string} [instead] how the name of the control begins that gets the focus where the one that has it goes
    */
-  redraw(turn) {
+  redraw(turn, instead) {
     const old = this.element.children[turn];
-    if (old) old.replaceWith(this.#turn(turn));
+    if (old) keepingFocus(() => this.element.children[turn], () => old.replaceWith(this.#turn(turn)), instead);
     else this.draw();
   }
 
@@ -105,7 +108,7 @@ export class ConversationView {
     area.addEventListener("input", () => this.drafts.set(number, area.value));
     const close = () => {
       this.drafts.delete(number);
-      this.redraw(number);
+      this.redraw(number, "Edit");
     };
     const send = () => {
       if (area.value.trim() && this.actions.edit(number, area.value)) close();
@@ -156,7 +159,7 @@ export class ConversationView {
   #confirmation(number, { label, act }) {
     const close = () => {
       this.asked = null;
-      this.redraw(number);
+      this.redraw(number, label);
     };
     const confirm = () => {
       close();
@@ -183,7 +186,7 @@ export class ConversationView {
       callsOf(recording.result?.calls ?? [], number === this.conversation.turns.length - 1 && state === "done" ? this.actions.giveResults : null, this.#typed(recording)),
       (recording.result?.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
       state === "stopped" ? h("p", { class: "warning" }, "Stopped: the answer ends here, unfinished.") : null,
-      state === "failed" ? h("p", { class: "warning", role: "alert" }, error) : null,
+      state === "failed" ? h("p", { class: "warning" }, error) : null,
       recording.result ? h("p", { class: "dim" }, summaryOf(recording).join(" \u00b7 ")) : null,
       this.asked?.turn === number ? this.#confirmation(number, this.asked) : this.#actions(number, variants, chosen),
     );

@@ -22,12 +22,11 @@ export class Column {
     this.answer = h("div", { class: "answer" });
     this.summary = h("p", { class: "dim" });
     this.ending = h("p", { class: "warning", hidden: true });
-    this.note = h("p", { class: "dim", hidden: true }, "Token by token there is no canvas: each token is written once, from left to right.");
     this.settings = h("details", {}, h("summary", {}, "Settings of this side"), h("p", { class: "dim" }, "They go before the settings of the page."), this.form.element);
     this.element = h(
       "div", { class: "column", role: "group", "aria-label": name },
       h("h2", {}, name), h("div", { class: "row" }, h("label", { for: `${prefix}-model` }, "Model"), this.model), this.settings,
-      this.note, this.panel.element, this.answer, this.ending, this.summary,
+      this.panel.element, this.answer, this.ending, this.summary,
     );
   }
 
@@ -37,9 +36,6 @@ export class Column {
    */
   show(recording, running) {
     this.recording = recording;
-    const blind = recording.frames.length === 0 && (recording.blocks.length > 0 || recording.body?.diffusion?.mode === "ar");
-    this.note.hidden = !blind;
-    this.panel.element.hidden = blind;
     this.panel.update(recording, running);
     fill(this.answer, markdown(recording.text));
     this.summary.textContent = recording.result ? summaryOf(recording).join(" \u00b7 ") : "";
@@ -89,8 +85,6 @@ export class Column {
     this.ending.hidden = true;
     fill(this.answer);
     this.summary.textContent = "";
-    this.note.hidden = true;
-    this.panel.element.hidden = false;
     this.panel.clear();
   }
 }

@@ -6,6 +6,7 @@ import { byStep } from "../run/figures.js";
 import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { chart } from "../ui/chart.js";
 import { button, fill, h } from "../ui/dom.js";
+import { exchange } from "../ui/focus.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { Column } from "./column.js";
 import { differencesOf } from "./differences.js";
@@ -52,7 +53,9 @@ export class CompareView {
       fill(column.model, models.map(({ id }) => h("option", { value: id }, id)));
       if (models.some(({ id }) => id === chosen)) column.model.value = chosen;
       column.form.build(options);
-      if (first && number === 1) column.form.preset("Token by token");
+      if (!first) return;
+      if (number === 1) column.form.preset("Token by token");
+      else if (options.some((row) => row.field === "diffusion.mode" && row.default !== "canvas")) column.form.preset("Canvases");
     });
   }
 
@@ -113,8 +116,8 @@ export class CompareView {
 
   /** @param {boolean} running */
   #busy(running) {
-    this.stop.hidden = !running;
-    this.send.hidden = running;
+    if (running) exchange(this.stop, this.send);
+    else exchange(this.send, this.stop);
   }
 
   #tell() {

@@ -61,11 +61,10 @@ export function summaryOf(recording) {
   if (!result) return [];
   const passes = passesOf(recording);
   const rate = result.seconds > 0 ? result.completion_tokens / result.seconds : 0;
+  const canvases = [count(result.denoising_steps.length, "canvas", "canvases"), count(passes, "pass", "passes"), saved(result.completion_tokens - passes)];
   return [
     count(result.completion_tokens, "token"),
-    count(result.denoising_steps.length, "canvas", "canvases"),
-    count(passes, "pass", "passes"),
-    saved(result.completion_tokens - passes),
+    ...(recording.tokenByToken ? ["token by token"] : canvases),
     `${rate.toFixed(0)} tokens/s`,
     `seed ${result.seed}`,
     result.finish_reason,

@@ -46,6 +46,8 @@ export class Recording {
     this.result = null;
     /** Whether its frames were let go to keep memory bounded. */
     this.forgotten = false;
+    /** Whether frames have come: an answer that is written token by token has none. */
+    this.drafted = false;
   }
 
   /**
@@ -55,6 +57,7 @@ export class Recording {
   addFrame(draft, seconds) {
     /** @type {any} */
     const optional = { canvas_tokens: [], pinned: [], forced: [] };
+    this.drafted = true;
     this.frames.push({ ...optional, ...draft, seconds, blocks: this.blocks.length });
   }
 
@@ -64,6 +67,11 @@ export class Recording {
    */
   addBlock(block, seconds) {
     this.blocks.push(/** @type {Block} */ ({ ...block, seconds }));
+  }
+
+  /** Whether it is written token by token, without a canvas, as far as can be seen by now. */
+  get tokenByToken() {
+    return !this.drafted && (this.blocks.length > 0 || this.body?.diffusion?.mode === "ar");
   }
 
   get text() {

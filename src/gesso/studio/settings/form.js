@@ -17,6 +17,7 @@ const PRESETS = /** @type {Record<string, Record<string, any>>} */ ({
   "Careful: few tokens a step": { "diffusion.entropy_bound": 0.02, "diffusion.stability_threshold": 2 },
   "Quick: many tokens a step": { "diffusion.entropy_bound": 0.5, "diffusion.max_denoising_steps": 12 },
   "Likeliest tokens": { temperature: 0 },
+  Canvases: { "diffusion.mode": "canvas" },
   "Token by token": { "diffusion.mode": "ar" },
 });
 

@@ -4,6 +4,7 @@ import { ApiFailure } from "../api/http.js";
 import { CanvasPanel } from "../canvas/panel.js";
 import { CUT_OFF, SingleRun, STOPPED } from "../run/single.js";
 import { button, fill, h } from "../ui/dom.js";
+import { exchange } from "../ui/focus.js";
 import { takeLongTexts } from "../ui/paste.js";
 import { KINDS, outputsOf } from "./constraint.js";
 import { tree, valueIn } from "./tree.js";
@@ -17,7 +18,7 @@ import { Verdicts } from "./verdict.js";
  * @property {() => void} begin takes away what was said of an earlier request
  * @property {() => {model: string, system: string, settings: Record<string, any>}} choices throws where a setting is wrong
  * @property {() => number[]} special
- * @property {(failure: ApiFailure, again: () => void) => void} failed
+ * @property {(failure: unknown, again: () => void) => void} failed
  * @property {(body: Record<string, any>) => void} request shows a request
  */
 
@@ -154,8 +155,7 @@ export class StructureView {
     let body = null;
     this.#guarded(() => { body = this.#body(); });
     if (!body) return;
-    this.stop.hidden = false;
-    this.send.hidden = true;
+    exchange(this.stop, this.send);
     try {
       const show = (/** @type {Recording} */ recording, /** @type {boolean} */ running) => this.#show(recording, running);
       if (!(await this.single.all([{ body, special: this.page.special(), show }]))) this.#unfinished(STOPPED);
@@ -164,8 +164,7 @@ export class StructureView {
       if (!(error instanceof ApiFailure)) throw error;
       this.page.failed(error, () => void this.#ask());
     } finally {
-      this.stop.hidden = true;
-      this.send.hidden = false;
+      exchange(this.send, this.stop);
     }
   }
 

@@ -6,6 +6,8 @@ import { h } from "./dom.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const [HEIGHT, LEFT, BOTTOM, TOP] = [180, 44, 22, 8];
+/** Widths of a page's margins and of the narrowest chart: one that is wider than its page would be drawn with small texts. */
+const [SIDES, NARROWEST] = [60, 240];
 /** Points of a line up to which each has a dot. */
 const DOTS = 40;
 
@@ -16,7 +18,7 @@ const DOTS = 40;
  *   last one instead of their numbers
  */
 export function chart({ title, unit, series, bars = false, most = 0, ends, wide = false }) {
-  const WIDTH = wide ? 960 : 480;
+  const WIDTH = Math.max(NARROWEST, Math.min(wide ? 960 : 420, innerWidth - SIDES));
   const values = series.flatMap((one) => one.values);
   const top = rounded(Math.max(most, ...values, 0));
   const places = Math.max(1, ...series.map((one) => one.values.length));
@@ -26,8 +28,9 @@ export function chart({ title, unit, series, bars = false, most = 0, ends, wide 
     svg("line", { class: "grid", x1: LEFT, x2: WIDTH, y1: up(value), y2: up(value) }),
     svg("text", { x: LEFT - 6, y: up(value) + 4, "text-anchor": "end" }, label(value)),
   ]);
+  const anchor = (/** @type {number} */ place) => (ends ? (place ? "end" : "start") : across(place) > WIDTH - 20 ? "end" : "middle");
   const names = [...new Set([0, places - 1])].map((place) =>
-    svg("text", { x: across(place), y: HEIGHT - 6, "text-anchor": ends ? (place ? "end" : "start") : "middle" }, ends ? ends[place && 1] : String(place + 1)),
+    svg("text", { x: across(place), y: HEIGHT - 6, "text-anchor": anchor(place) }, ends ? ends[place && 1] : String(place + 1)),
   );
   const drawn = series.map((one, number) => {
     const look = `series series-${one.look ?? number}`;
