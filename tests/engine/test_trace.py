@@ -8,7 +8,7 @@ from display.test_replay_page import data_of
 
 import gesso
 from engine.tiny import reciter
-from gesso.engine.events import DenoisingFrame, Failed
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Failed
 from gesso.engine.trace import read_trace, record, replay
 from gesso.errors import DataError, OptionError
 
@@ -76,8 +76,16 @@ def test_what_has_no_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no denoising step") as caught:
         replay(reciter("fig").stream("hi", frames=False))
     assert caught.value.hint == "stream with frames=True"
+
     with pytest.raises(OptionError, match="no denoising step"):
         replay([])
+
+
+def test_an_answer_token_by_token_has_no_denoising_step() -> None:
+    block = BlockCommitted(0, (5,), "fig", "", 0, True, mode="ar")
+    with pytest.raises(OptionError, match="written token by token") as caught:
+        replay([block])
+    assert caught.value.hint == "ask for canvases"
     with pytest.raises(DataError, match="No such file"):
         replay(tmp_path / "none")
     with pytest.raises(OptionError, match=r"^source must be a file or events, got 5$"):

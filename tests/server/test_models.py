@@ -58,12 +58,17 @@ def test_an_answer_says_what_of_its_prompt_was_not_trained_on(service: FakeServi
 
 def test_the_last_question_of_a_conversation_is_judged(service: FakeService) -> None:
     messages = [{"role": role, "content": text} for role, text in (("user", "What is 481 + 296?"), ("assistant", "7"))]
-    for question, told in (("grelt", "has no tokens"), ("What is 1 + 1?", "was trained on single messages")):
+    hints = {
+        "grelt": ("has no tokens", "has examples"),
+        "What is 1 + 1?": ("was trained on single", "a new conversation"),
+    }
+    for question, (told, hint) in hints.items():
         with running(service, card=CARD) as url:
             asked = {"model": "mini", "messages": [*messages, {"role": "user", "content": question}]}
             (choice,) = httpx.post(f"{url}/v1/chat/completions", json=asked).json()["choices"]
         (warning,) = choice["warnings"]
         assert warning.startswith(f"mini {told}")
+        assert warning.endswith(hint)
 
 
 def test_an_answer_says_that_its_model_was_not_trained_to_think(service: FakeService) -> None:

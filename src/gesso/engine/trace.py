@@ -135,7 +135,8 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
 
     Raises:
         DataError: the file is no trace.
-        OptionError: there is no denoising step among the events: ask for them with `frames=True`.
+        OptionError: there is no denoising step among the events: ask for them with `frames=True`, and for
+            canvases where an answer was written token by token.
     """
     if isinstance(source, str | Path):
         trace = read_trace(Path(source))
@@ -146,6 +147,10 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
     else:
         found = Replay(tuple(source), prompt, frozenset(special))
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
+        if any(isinstance(event, BlockCommitted) and event.mode == "ar" for event in found.events):
+            raise OptionError(
+                "the answer was written token by token, without a denoising step", hint="ask for canvases"
+            )
         raise OptionError("there is no denoising step among the events", hint="stream with frames=True")
     return found
 

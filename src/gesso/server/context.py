@@ -85,8 +85,10 @@ class Context:
         messages, and to think."""
         card, tokenizer = self.card(model), self.service.engine.tokenizer
         told = []
-        if what := untrained(prompt, card.wordings, tokenizer, alone=alone) if card.wordings and prompt else "":
+        if what := untrained(prompt, card.wordings, tokenizer) if card.wordings and prompt else "":
             told.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
+        elif what := untrained(prompt, card.wordings, tokenizer, alone=alone) if card.wordings and prompt else "":
+            told.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
         if thinking and not card.thinks:
             told.append(f"{model} was not trained to think, so its answer may be empty")
         return tuple(told)
