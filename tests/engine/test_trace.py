@@ -79,6 +79,10 @@ def test_what_has_no_step_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(OptionError, match="no denoising step"):
         replay([])
+    with pytest.raises(DataError, match="No such file"):
+        replay(tmp_path / "none")
+    with pytest.raises(OptionError, match=r"^source must be a file or events, got 5$"):
+        replay(5)
 
 
 def test_an_answer_token_by_token_has_no_denoising_step() -> None:
@@ -86,10 +90,6 @@ def test_an_answer_token_by_token_has_no_denoising_step() -> None:
     with pytest.raises(OptionError, match="written token by token") as caught:
         replay([block])
     assert caught.value.hint == "ask for canvases"
-    with pytest.raises(DataError, match="No such file"):
-        replay(tmp_path / "none")
-    with pytest.raises(OptionError, match=r"^source must be a file or events, got 5$"):
-        replay(5)
 
 
 def test_a_replay_that_cannot_be_written_names_its_file(trace: Path, tmp_path: Path) -> None:

@@ -239,6 +239,7 @@ def test_our_kernel_serves_any_gpu_and_type(dtype: torch.dtype, monkeypatch: pyt
         assert not can_group(x, gate_up, placed(33, torch.float64))
         assert not can_group(*(placed(64, torch.float64) for _ in range(3)))
         assert not can_group(*(placed(64, dtype, "cpu") for _ in range(3)))
+        assert not can_group(*(placed(64, dtype, "meta") for _ in range(3)))
     assert not can_group(x, gate_up, down), "a gradient may be wanted"
 
 

@@ -41,9 +41,9 @@ def can_group(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
     """Says whether `multiply_groups` serves a pass without gradients: a GPU with a kernel for the dtype."""
     return (
         not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled(x_ND.device.type)
-        and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
         and (_by_own_kernel(x_ND) or _by_torch(x_ND, *matrices_EFD))
+        and not torch.is_autocast_enabled(x_ND.device.type)  # which not every kind of device has
+        and all(matrix.dtype == x_ND.dtype for matrix in matrices_EFD)
     )
 
 
