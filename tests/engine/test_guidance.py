@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 import torch
 
+from engine.tiny import CANVAS
 from gesso.diffusion.guidance import BlackBox, Differentiable
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Finished
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
+from gesso.text.output import CHANNEL
 
 PROMPT, OTHER = "Sort: pear, fig", "Sort: kiwi, apple, plum"
 SHORT = {"max_new_tokens": 20, "max_denoising_steps": 5, "seed": 3}
@@ -59,6 +61,16 @@ def test_scale_0_is_the_second_prompt_alone(tiny: Engine) -> None:
 def test_a_response_prefix_stands_behind_both(tiny: Engine) -> None:
     found = ask(tiny, **SAME_PATH, guidance_scale=0.0, negative_prompt=OTHER, begin="fig")
     assert found.token_ids == ask(tiny, OTHER, **SAME_PATH, begin="fig").token_ids
+
+
+@pytest.mark.parametrize("budget", range(3, 9))
+def test_no_canvas_reaches_past_the_context_behind_the_longer_prompt(tiny: Engine, budget: int) -> None:
+    """Reasoning that is cut short shifts the canvases behind it, so that the last one may reach beyond whole ones."""
+    ids, context = tiny.tokenizer.encode(PROMPT), tiny.config.max_position_embeddings
+    longer = "a" * (context - 6 * CANVAS - 1)  # a token each
+    options = {"begin": CHANNEL, "thinking_budget": budget, "ignore_eos": True, "max_denoising_steps": 1}
+    options |= {"max_new_tokens": 6 * CANVAS - 1, "guidance_scale": 0.0, "negative_prompt": longer}
+    assert len(ask(tiny, ids, **options).token_ids) == 6 * CANVAS - 1
 
 
 def test_an_interval_bounds_the_second_passes(tiny: Engine) -> None:

@@ -1,5 +1,6 @@
 """A model of masked blocks through the same engine: decoded as diffusers decodes it, with every sampler that fits."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gesso.diffusion.samplers import SAMPLERS
 from gesso.diffusion.stopping import STOPPING_RULES
 from gesso.engine.engine import Engine, Request
 from gesso.errors import GessoError, OptionError
+from gesso.models.cache import KVCache
 
 FIT = [name for name in SAMPLERS.names if SAMPLERS.get(name).fits_masks]
 WHOLE: dict[str, Any] = {"ignore_eos": True, "seed": 0}
@@ -103,6 +105,31 @@ def test_remdm_takes_back_and_pins_stay(engine: Engine) -> None:
         result = engine.generate(prompt(engine, 6), max_new_tokens=12, canvas=pins, **settings, **WHOLE)
         assert [result.token_ids[place] for place in (1, 3, 10)] == [9, 11, 12]
     assert taken_back
+
+
+def test_pins_stand_behind_the_response_prefix(engine: Engine) -> None:
+    pins = [None, 9, None, 11, None, None, None, None, None, None, 12]
+    begin = len(engine.tokenizer.encode("abc"))
+    assert begin
+    for count in (5, 6, 8):
+        result = engine.generate(prompt(engine, count), max_new_tokens=24, canvas=pins, begin="abc", **WHOLE)
+        assert [result.token_ids[begin + place] for place in (1, 3, 10)] == [9, 11, 12]
+
+
+def test_no_canvas_reaches_past_the_cache(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first canvas ends with the prompt's block, so that the last one may reach farther than whole canvases would.
+    reached: list[tuple[int, int]] = []
+    denoise_flat = engine.model.denoise_flat
+
+    def spy(canvas_N: torch.Tensor, widths: Sequence[int], cache: KVCache, conditioning: torch.Tensor | None) -> Any:
+        reached.extend((row.length + width, row.max_seq_len) for row, width in zip(cache.rows, widths, strict=True))
+        return denoise_flat(canvas_N, widths, cache, conditioning)
+
+    monkeypatch.setattr(engine.model, "denoise_flat", spy)
+    for count in range(1, 10):
+        for most in range(1, 18):
+            engine.generate(prompt(engine, count), max_new_tokens=most, max_denoising_steps=1, **WHOLE)
+    assert all(end <= room for end, room in reached)
 
 
 @pytest.mark.parametrize("stopping", STOPPING_RULES.names)

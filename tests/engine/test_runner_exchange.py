@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,8 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Failed
 from gesso.engine.prefix_store import PrefixStore
-from gesso.engine.request_state import RequestState, new_request
+from gesso.engine.request_state import RequestState
 from gesso.errors import EngineDeadError, OptionError
-from gesso.generation import RequestOptions
 from gesso.runner.prompt_input import EmbeddingSpan, PromptInput
 from gesso.runner.protocol import Runner
 
@@ -139,10 +139,8 @@ def test_costs_are_measured_when_idle_and_nobody_waits_for_them(start: Start) ->
 
 
 def request_of(engine: Engine, prompt: PromptInput, **options: Any) -> RequestState:
-    config = engine.defaults.override(**{"max_new_tokens": CANVAS, "seed": 1, **options})
-    shape = engine.config
-    limit = shape.max_position_embeddings
-    return new_request(prompt, config, RequestOptions(), shape, engine.tokenizer, limit=limit, prefill_chunk=CHUNK)
+    prepared = engine.prepare(Request("hi", {"max_new_tokens": CANVAS, "seed": 1, **options}), CHUNK)
+    return replace(prepared, prompt=prompt).finish()
 
 
 def run(core: EngineCore, request: RequestState) -> RequestState:

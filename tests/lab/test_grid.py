@@ -90,3 +90,13 @@ def test_grids_that_compare_nothing(tmp_path: Path, fields: Any, option: str) ->
     with pytest.raises(OptionError) as caught:
         read_grid(written(tmp_path, fields))
     assert caught.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("names", "option"),
+    [({"tasks": ("arithmetic", "ordering", "arithmetic")}, "task"), ({"models": ("mini", "mini")}, "model")],
+)
+def test_the_same_is_not_compared_with_itself(names: dict[str, Any], option: str) -> None:
+    with pytest.raises(OptionError, match=f"the same {option} stands twice: ") as refusal:
+        Grid(**names)
+    assert refusal.value.option == option

@@ -1,11 +1,18 @@
-"""Freed memory is kept: no new pages in a steady run."""
+"""Freed memory is kept: no new pages in a steady run. What there is, is counted on every system."""
 
+import ctypes
 import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+
+from gesso.nn.host_memory import available_bytes, total_bytes
+from gesso.runner.memory import cache_memory
 
 PASSES = """
 import ctypes
@@ -47,3 +54,25 @@ def test_no_pages_are_asked_for_twice() -> None:
 def test_what_the_user_set_is_left_alone() -> None:
     kept = faults("keep_freed_memory()")
     assert faults("assert not keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072") > 10 * max(1, kept)
+
+
+def test_memory_is_counted() -> None:
+    assert 0 < available_bytes() <= total_bytes()
+
+
+class Kernel32:
+    """Answers as Windows does."""
+
+    def GlobalMemoryStatusEx(self, status: Any) -> int:
+        found = status._obj
+        assert found.dwLength == ctypes.sizeof(found) == 64
+        found.ullTotalPhys, found.ullAvailPhys = 16 << 30, 3 << 30
+        return 1
+
+
+def test_memory_is_counted_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=Kernel32()), raising=False)
+    monkeypatch.delattr(os, "sysconf")
+    assert (total_bytes(), available_bytes()) == (16 << 30, 3 << 30)
+    assert cache_memory(torch.device("cpu"), 0) == 4 << 30

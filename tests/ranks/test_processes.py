@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gesso.ranks.processes import Rendezvous, Starter, join
+from gesso.errors import OptionError
+from gesso.ranks.processes import Rendezvous, Starter, join, rank_devices
 
 CHILD = """
 import ctypes, os, signal, socket, sys
@@ -60,3 +61,14 @@ def test_no_rank_on_a_gpu_has_cudnn_attend(rank: int, monkeypatch: pytest.Monkey
     join(Rendezvous("ranks", rank, 2, f"cuda:{rank}", 1.0, 1, "model", "bfloat16", None, ring=False))
     assert devices == [torch.device("cuda", rank)]
     assert uses[-1] is False
+
+
+def test_ranks_take_the_gpus_from_the_first_one_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    for name in ("cuda", "cuda:0"):
+        assert rank_devices(torch.device(name), 2, "tensor_parallel") == ["cuda:0", "cuda:1"]
+    with pytest.raises(OptionError, match="takes GPUs from cuda:0 on, not from cuda:1") as refusal:
+        rank_devices(torch.device("cuda:1"), 2, "tensor_parallel")
+    assert refusal.value.option == "device"
+    with pytest.raises(OptionError, match="needs as many GPUs; here are 3"):
+        rank_devices(torch.device("cuda"), 4, "tensor_parallel")

@@ -8,6 +8,7 @@ are drawn from one seed, so two plays differ by nothing but what is changed betw
 """
 
 import heapq
+import math
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -26,11 +27,9 @@ class _Request:
 @dataclass(slots=True)
 class _Running:
     request: _Request
+    steps_left: int
+    """Steps of the canvas at work that are still to be taken."""
     canvas: int = 0
-    step: int = 0
-    commits: bool = False
-    """Whether its last canvas is done, and has to be encoded before the next."""
-    encoded: bool = False
 
 
 @dataclass(slots=True)
@@ -38,7 +37,6 @@ class _Replica:
     place: int
     running: list[_Running] = field(default_factory=list)
     waiting: deque[_Request] = field(default_factory=deque)
-    up: bool = True
     busy: bool = False
     turn: int = 0
     """Counts what was said of when its iteration ends, and its failures: what was said before is void."""
@@ -48,10 +46,6 @@ class _Replica:
     """Such seconds that its iteration has still to have."""
     since: float = 0.0
     """The moment of which that is said."""
-
-    @property
-    def load(self) -> int:
-        return len(self.running) + len(self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +122,8 @@ class _Play:
         self._processors = processors
         self._draw = random.Random(SEED)
         self._fleet = [_Replica(place) for place in range(replicas)]
+        self._loads: list[float] = [0] * replicas
+        """Requests that each replica runs and has waiting; infinitely many where it is down."""
         self._events: list[tuple[float, int, str, int, int]] = []
         self._homeless: list[_Request] = []
         """Requests that came while no replica was up."""
@@ -149,10 +145,10 @@ class _Play:
                 self._send(self._homeless[place])
             elif what == "step" and number == self._fleet[place].turn:
                 self._step(place)
-            elif what == "fail" and self._fleet[place].up:
+            elif what == "fail" and self._loads[place] < math.inf:
                 self._fail(place, self._failures[number][1])
             elif what == "back":
-                self._fleet[place].up = True
+                self._loads[place] = 0
         firsts, wholes = (sorted(each[part] for each in self._finished) for part in (0, 1))
         return Outcome(
             requests=len(self._finished),
@@ -172,32 +168,37 @@ class _Play:
 
     def _send(self, request: _Request) -> None:
         """Gives a request to the least busy replica; where none is up, it tries again in a second."""
-        ready = [place for place, replica in enumerate(self._fleet) if replica.up]
-        if not ready:
+        least = min(self._loads)
+        if least == math.inf:
             self._homeless.append(request)
             self._at(self._now + 1.0, "again", len(self._homeless) - 1)
             return
-        least = min(self._fleet[place].load for place in ready)
-        place = self._draw.choice([place for place in ready if self._fleet[place].load == least])
+        place = -1
+        for _ in range(1 + self._draw.choice(range(self._loads.count(least)))):
+            place = self._loads.index(least, place + 1)
+        self._loads[place] += 1
         self._fleet[place].waiting.append(request)
         if not self._fleet[place].busy:
             self._begin(place)
 
-    def _begin(self, place: int) -> None:
-        """Begins an iteration of a replica: prompts of those that come in, canvases that are done, and a step of
-        all."""
+    def _begin(self, place: int, commits: int = 0) -> None:
+        """Begins an iteration of a replica: prompts of those that come in, canvases that are done, and a step of all.
+
+        Args:
+            commits: canvases that are done, and have to be encoded before the next ones.
+        """
         replica, costs = self._fleet[place], self._costs
-        while replica.waiting and len(replica.running) < self._at_once:
-            replica.running.append(_Running(replica.waiting.popleft()))
+        new = min(len(replica.waiting), self._at_once - len(replica.running))
+        prompts = 0
+        for _ in range(new):
+            request = replica.waiting.popleft()
+            prompts += request.arrival.prompt
+            replica.running.append(_Running(request, request.arrival.canvases[0]))
         if not replica.running:
             self._turn(place, busy=False)
             return
-        new = [each for each in replica.running if not each.encoded]
-        seconds = costs.step(len(replica.running)) + len(new) * costs.request
-        seconds += sum(each.request.arrival.prompt for each in new) * costs.prompt_token
-        seconds += sum(each.commits for each in replica.running) * costs.commit
-        for each in replica.running:
-            each.encoded, each.commits = True, False
+        seconds = costs.step(len(replica.running)) + new * costs.request
+        seconds += prompts * costs.prompt_token + commits * costs.commit
         replica.worked += seconds
         self._turn(place, busy=True, seconds=seconds)
 
@@ -226,28 +227,35 @@ class _Play:
 
     def _step(self, place: int) -> None:
         """Ends an iteration: canvases that are done are shown, and answers that are done leave."""
-        replica, left = self._fleet[place], []
+        replica, done = self._fleet[place], list[_Running]()
         for each in replica.running:
-            arrival = each.request.arrival
-            each.step += 1
-            if each.step >= arrival.canvases[each.canvas]:
-                each.canvas, each.step, each.commits = each.canvas + 1, 0, True
-                each.request.first = self._now if each.request.first is None else each.request.first
-            if each.canvas < len(arrival.canvases):
-                left.append(each)
-            else:
-                assert each.request.first is not None
-                times = each.request.first - arrival.came, self._now - arrival.came
-                self._finished.append((*times, len(arrival.canvases)))
-        replica.running = left
-        self._begin(place)
+            each.steps_left -= 1
+            if not each.steps_left:
+                done.append(each)
+        commits = sum(map(self._next_canvas, done))
+        if commits < len(done):
+            replica.running = [each for each in replica.running if each.steps_left]
+            self._loads[place] -= len(done) - commits
+        self._begin(place, commits)
+
+    def _next_canvas(self, each: _Running) -> bool:
+        """Shows a canvas that is done and goes on to the next; says False where it was the last."""
+        request, canvases = each.request, each.request.arrival.canvases
+        request.first = self._now if request.first is None else request.first
+        each.canvas += 1
+        if each.canvas < len(canvases):
+            each.steps_left = canvases[each.canvas]
+            return True
+        times = request.first - request.arrival.came, self._now - request.arrival.came
+        self._finished.append((*times, len(canvases)))
+        return False
 
     def _fail(self, place: int, seconds: float) -> None:
         """Loses a replica: what it had is asked of others from its beginning."""
         replica = self._fleet[place]
         lost = [each.request for each in replica.running] + list(replica.waiting)
         self._turn(place, busy=False)
-        replica.running, replica.up = [], False
+        replica.running, self._loads[place] = [], math.inf
         replica.waiting.clear()
         self._at(self._now + seconds, "back", place)
         self._repeated += len(lost)

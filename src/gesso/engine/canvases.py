@@ -38,6 +38,11 @@ def denoising_rules(config: GenerationConfig, classifier: Classifier | None = No
     )
 
 
+def last_pin(config: GenerationConfig) -> int:
+    """Returns the last position of the answer that is pinned; -1 where none is."""
+    return max((place for place, token in enumerate(config.canvas or ()) if token is not None), default=-1)
+
+
 class Canvases:
     """Makes the canvases of one request; all of them draw from one random generator."""
 
@@ -53,6 +58,7 @@ class Canvases:
         mask_token: int | None = None,
         block_length: int | None = None,
         prompt_tokens: int = 0,
+        response_prefix: int = 0,
     ) -> None:
         """
         Args:
@@ -62,14 +68,14 @@ class Canvases:
             block_length: a canvas ends where a block of so many positions does, counted from the prompt's beginning;
                 None where it may end anywhere.
             prompt_tokens: positions before the answer.
+            response_prefix: how many tokens the answer is made to begin with; what is pinned stands behind them.
         """
         self.rules = denoising_rules(config, classifier)
         if accepts is not None:
             self.rules = dataclasses.replace(self.rules, stopping=AcceptingRule(self.rules.stopping, accepts))
         self.probe = Probe(config.probe) if config.probe else None
         """Read by the first canvas's first step."""
-        self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
-        """Position of the answer; -1 where nothing is pinned."""
+        self.last_pin = last_pin(config)
         self._config = config
         self._vocab_size = vocab_size
         self._canvas_length = canvas_length
@@ -79,20 +85,21 @@ class Canvases:
         self._mask_token = mask_token
         self._block_length = block_length
         self._prompt_tokens = prompt_tokens
+        self._response_prefix = response_prefix
         self._generator = torch.Generator().manual_seed(seed)
 
     def make(self, number: int, written: int, room: int) -> CanvasState:
         """Returns canvas `number`, counted from 0.
 
         Args:
-            written: tokens of the answer before it.
+            written: tokens of the answer before it, the response prefix included.
             room: positions left in the context, which bound its width.
         """
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
         width = min(self._width(number, left), room)
         if self._block_length is not None:
-            offset = written
+            offset = written - self._response_prefix
             width = min(width, self._block_length - (self._prompt_tokens + written) % self._block_length)
         pins = self._pins(offset, width)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]

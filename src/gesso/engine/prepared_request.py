@@ -1,17 +1,23 @@
 """Holds a request between its checks and its first pass: `RequestBuilder` makes it, `finish` its state."""
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
+from gesso.engine.canvases import Canvases, last_pin
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.constraint_job import ConstraintJob
 from gesso.engine.cost import CostModel
-from gesso.engine.request_state import RequestState, answer_positions, new_request
+from gesso.engine.output import OutputAssembler
+from gesso.engine.request_state import RequestState
+from gesso.engine.verifier import Verifier
 from gesso.errors import OptionError
-from gesso.generation import GenerationConfig, RequestOptions
+from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.tokenizer import Tokenizer
@@ -81,12 +87,12 @@ class PreparedRequest:
         Raises:
             OptionError: the constraint cannot be used, or its shortest answer is too long.
         """
-        shape, prefix = self.runner.config, len(self.response_prefix)
-        width = self.config.canvas_length or shape.canvas_length
+        prefix = len(self.response_prefix)
+        width = self.config.canvas_length or self.runner.config.canvas_length
         constraint = None if self.job is None else self.job.finish(self.config, self.runner, prefix)
         canvas = needs_canvas(self.asked)
         config, decision = _choose_mode(self.config, width, constraint, self.costs, measure=self.measure, canvas=canvas)
-        positions = prefix + answer_positions(config, width)
+        positions = prefix + _whole_canvases(config, width)
         if len(self.prompt) + positions > self.context.limit:
             raise OptionError(
                 f"{len(self.prompt)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) "
@@ -98,18 +104,57 @@ class PreparedRequest:
             raise OptionError(f"mode ar has no canvas: leave {name} out", option=name)
         if self.second is not None and len(self.second) + positions > self.context.limit:
             raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
-        return new_request(
-            self.prompt,
+        return self._state(config, width, constraint, decision)
+
+    def _state(
+        self, config: GenerationConfig, canvas_length: int, constraint: OutputConstraint | None, decision: str
+    ) -> RequestState:
+        """Builds the state of the request, of which all is checked."""
+        # A canvas stands behind both prompts: behind the longer one there is less room.
+        limit = self.context.limit - max(0, len(self.second or ()) - len(self.prompt))
+        shape = self.runner.config
+        seed = secrets.randbits(31) if config.seed is None else config.seed
+        chunk = self.chunk
+        if shape.block_length is not None:  # keys of a block are final when it is whole
+            chunk = max(shape.block_length, chunk - chunk % shape.block_length)
+        whole = self.prompt.followed_by(self.response_prefix)
+        output = OutputAssembler(config, self.tokenizer, self.response_prefix, last_pin(config), constraint)
+
+        def accepts(argmax_C: Tensor) -> bool:
+            assert self.asked.accept is not None
+            return bool(self.asked.accept(output.text_with(argmax_C.tolist())))
+
+        canvases = Canvases(
             config,
-            self.asked,
-            shape,
-            self.tokenizer,
-            limit=self.context.limit,
-            prefill_chunk=self.chunk,
-            response_prefix=self.response_prefix,
-            second=self.second,
+            shape.vocab_size,
+            canvas_length,
+            seed,
+            constraint,
+            self.asked.classifier,
+            None if self.asked.accept is None else accepts,
+            shape.mask_token_id,
+            shape.block_length,
+            len(self.prompt),
+            len(self.response_prefix),
+        )
+        return RequestState(
+            prompt=whole,
+            prompt_tokens=len(self.prompt),
+            config=config,
+            canvas_length=canvas_length,
+            limit=limit,
+            max_seq_len=min(limit, len(whole) + _most_positions(config, canvas_length, shape.block_length)),
+            chunks=whole.chunks(chunk),
+            seed=seed,
+            tokenizer=self.tokenizer,
+            canvases=canvases,
+            verifier=Verifier(config),
+            output=output,
+            canvas=canvases.make(0, output.written, limit - len(whole)),
             constraint=constraint,
+            second=None if self.second is None else self.second.followed_by(self.response_prefix),
             ignored=() if self.job is None else self.job.compilation.ignored,
+            prompt_logprobs=self.asked.prompt_logprobs,
             adapter=self.adapter,
             frames=self.frames,
             decision=decision,
@@ -149,3 +194,22 @@ def _choose_mode(
         costs.measure(width)
     decision = costs.choose(width, most)
     return config.override(mode=decision.mode), decision.reason
+
+
+def _whole_canvases(config: GenerationConfig, canvas_length: int) -> int:
+    """Returns the positions that an answer of whole canvases takes, which must fit the context."""
+    return -(-config.max_new_tokens // canvas_length) * canvas_length
+
+
+def _most_positions(config: GenerationConfig, canvas_length: int, block_length: int | None) -> int:
+    """Returns the positions that the last canvas of an answer reaches at most, where the context does not end before.
+
+    Reasoning that is cut short begins a canvas before the last one was full, and so do canvases of a chosen width and
+    those that end with the prompt's blocks: the last one may begin anywhere before the last token that may be written.
+    """
+    max_width = 1
+    if config.thinking_budget is not None or block_length is not None:
+        max_width = canvas_length
+    elif config.canvas_width != "full":
+        max_width = min(canvas_length, NARROWEST)
+    return max(_whole_canvases(config, canvas_length), config.max_new_tokens - 1 + max_width)

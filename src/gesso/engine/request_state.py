@@ -3,13 +3,9 @@
 It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
 """
 
-import secrets
 from dataclasses import dataclass, field
 from itertools import count
 
-from torch import Tensor
-
-from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
@@ -17,7 +13,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.output import OutputAssembler
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.verifier import Verifier
-from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
+from gesso.generation import GenerationConfig
 from gesso.runner.prompt_input import PromptChunk, PromptInput
 from gesso.runner.protocol import CacheHandle, PrefillItem
 from gesso.text.tokenizer import Tokenizer
@@ -36,7 +32,7 @@ class RequestState:
     config: GenerationConfig
     canvas_length: int
     limit: int
-    """Positions that the context has."""
+    """Positions of the context that the prompt and the answer may take."""
     max_seq_len: int
     """Tokens that its cache reaches at most, the last canvas included."""
     chunks: tuple[PromptChunk, ...]
@@ -213,102 +209,3 @@ class RequestState:
             guidance_passes=self.guidance_passes,
             stop_string=output.parser.stop_string,
         )
-
-
-def new_request(
-    prompt: PromptInput,
-    config: GenerationConfig,
-    asked: RequestOptions,
-    shape: ModelShape,
-    tokenizer: Tokenizer,
-    *,
-    limit: int,
-    prefill_chunk: int,
-    response_prefix: tuple[int, ...] = (),
-    second: PromptInput | None = None,
-    constraint: OutputConstraint | None = None,
-    ignored: tuple[str, ...] = (),
-    adapter: str | None = None,
-    frames: bool = False,
-    decision: str = "",
-    costs: CostModel | None = None,
-    image_cost: float = 0.0,
-) -> RequestState:
-    """Builds the state of a request that was checked.
-
-    Args:
-        asked: of it, what belongs to the request alone.
-        limit: positions that the context has.
-        prefill_chunk: the prompt is cut at multiples of it.
-        response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
-        second: the prompt that guidance leads away from.
-        ignored, decision, costs, image_cost: of `RequestState`.
-    """
-    seed = secrets.randbits(31) if config.seed is None else config.seed
-    canvas_length = config.canvas_length or shape.canvas_length
-    if shape.block_length is not None:  # keys of a block are final when it is whole
-        prefill_chunk = max(shape.block_length, prefill_chunk - prefill_chunk % shape.block_length)
-    whole = prompt.followed_by(response_prefix)
-    pins = config.canvas or ()
-    last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)
-    output = OutputAssembler(config, tokenizer, response_prefix, last_pin, constraint)
-
-    def accepts(argmax_C: Tensor) -> bool:
-        assert asked.accept is not None
-        return bool(asked.accept(output.text_with(argmax_C.tolist())))
-
-    canvases = Canvases(
-        config,
-        shape.vocab_size,
-        canvas_length,
-        seed,
-        constraint,
-        asked.classifier,
-        None if asked.accept is None else accepts,
-        shape.mask_token_id,
-        shape.block_length,
-        len(prompt),
-    )
-    return RequestState(
-        prompt=whole,
-        prompt_tokens=len(prompt),
-        config=config,
-        canvas_length=canvas_length,
-        limit=limit,
-        max_seq_len=min(limit, len(whole) + _most_positions(config, canvas_length)),
-        chunks=whole.chunks(prefill_chunk),
-        seed=seed,
-        tokenizer=tokenizer,
-        canvases=canvases,
-        verifier=Verifier(config),
-        output=output,
-        canvas=canvases.make(0, output.written, limit - len(whole)),
-        constraint=constraint,
-        second=None if second is None else second.followed_by(response_prefix),
-        ignored=ignored,
-        prompt_logprobs=asked.prompt_logprobs,
-        adapter=adapter,
-        frames=frames,
-        decision=decision,
-        costs=costs,
-        image_cost=image_cost,
-    )
-
-
-def answer_positions(config: GenerationConfig, canvas_length: int) -> int:
-    """Returns the positions that an answer of whole canvases takes, which must fit the context."""
-    return -(-config.max_new_tokens // canvas_length) * canvas_length
-
-
-def _most_positions(config: GenerationConfig, canvas_length: int) -> int:
-    """Returns the positions that the last canvas of an answer reaches at most, where the context does not end before.
-
-    Reasoning that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
-    the last one may begin anywhere before the last token that may be written.
-    """
-    max_width = 1
-    if config.thinking_budget is not None:
-        max_width = canvas_length
-    elif config.canvas_width != "full":
-        max_width = min(canvas_length, NARROWEST)
-    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + max_width)

@@ -61,7 +61,7 @@ class Grid:
     """Holds what is compared; the first setting is what the others are compared with.
 
     Raises:
-        OptionError: an unknown option or task, the same setting twice, or nothing to compare.
+        OptionError: an unknown option or task, the same setting, task or model twice, or nothing to compare.
     """
 
     models: tuple[str, ...] = ("mini",)
@@ -75,6 +75,9 @@ class Grid:
                 raise OptionError(f"no task {task!r}; known: {', '.join(TASKS)}", option="task")
         if not self.models or not self.settings:
             raise OptionError("a grid needs a model and a setting", option="grid")
+        for kind, names in (("model", self.models), ("task", self.tasks)):
+            if repeated := [name for name in names if names.count(name) > 1]:
+                raise OptionError(f"the same {kind} stands twice: {repeated[0]}", option=kind)
         known = {*engine_options(), *SEARCH_OPTIONS} - {"seed"}
         for setting in self.settings:
             for name in setting.options:

@@ -4,6 +4,9 @@ import torch
 
 from gesso.errors import OptionError
 
+KNOWN = ("cpu", "cuda", "mps")
+"""Kinds of devices; of CUDA's there may be several, by number."""
+
 
 def pick_device(name: str) -> torch.device:
     """Resolves the name of a device: `auto` is CUDA, then MPS, then the CPU.
@@ -16,11 +19,18 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps", option="device") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError("device cuda: PyTorch finds no CUDA device here", option="device")
+        device = None
+    if device is None or device.type not in KNOWN or (device.type != "cuda" and device.index):
+        raise OptionError(f"device {name!r} does not exist; known: auto, {', '.join(KNOWN)}", option="device")
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise OptionError("device mps: PyTorch finds no Metal device here", option="device")
+        raise OptionError(f"device {name}: PyTorch finds no Metal device here", option="device")
+    if device.type != "cuda":
+        return torch.device(device.type)
+    if not torch.cuda.is_available():
+        raise OptionError(f"device {name}: PyTorch finds no CUDA device here", option="device")
+    if (device.index or 0) >= (count := torch.cuda.device_count()):
+        message = f"device {name}: PyTorch finds {count} CUDA device{'s' * (count != 1)} here, numbered from 0"
+        raise OptionError(message, option="device")
     return device
 
 

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import os
 import platform
+import sys
 from pathlib import Path
 
 KEPT = (1 << 31) - 1
@@ -32,10 +33,43 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_MMAP_THRESHOLD, APART)) and bool(mallopt(_TRIM_THRESHOLD, KEPT))
 
 
+def total_bytes() -> int:
+    """Counts the bytes of memory that the machine has."""
+    if sys.platform == "win32":
+        return int(_windows_status().ullTotalPhys)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def available_bytes() -> int:
-    """Counts the bytes of host memory that can still be had without swapping."""
+    """Counts the bytes of host memory that can still be had without swapping; all there are where the system does not
+    say."""
+    if sys.platform == "win32":
+        return int(_windows_status().ullAvailPhys)
     path = Path("/proc/meminfo")
     if path.exists():
         line = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("MemAvailable"))
         return 1024 * int(line.split()[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return total_bytes()
+
+
+class _WindowsStatus(ctypes.Structure):
+    """Holds what Windows says of its memory: `MEMORYSTATUSEX` of <sysinfoapi.h>."""
+
+    _fields_ = (
+        ("dwLength", ctypes.c_uint32),
+        ("dwMemoryLoad", ctypes.c_uint32),
+        ("ullTotalPhys", ctypes.c_uint64),
+        ("ullAvailPhys", ctypes.c_uint64),
+        ("ullTotalPageFile", ctypes.c_uint64),
+        ("ullAvailPageFile", ctypes.c_uint64),
+        ("ullTotalVirtual", ctypes.c_uint64),
+        ("ullAvailVirtual", ctypes.c_uint64),
+        ("ullAvailExtendedVirtual", ctypes.c_uint64),
+    )
+
+
+def _windows_status() -> _WindowsStatus:
+    status = _WindowsStatus(dwLength=ctypes.sizeof(_WindowsStatus))
+    if sys.platform == "win32" and not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+        raise ctypes.WinError()
+    return status

@@ -82,12 +82,16 @@ def rank_devices(device: torch.device, size: int, option: str) -> list[str]:
         option: which asks for so many ranks.
 
     Raises:
-        OptionError: too few GPUs, or a device that has no collectives.
+        OptionError: too few GPUs, one to begin with that is not the first, or a device that has no collectives.
     """
     if device.type == "cpu":
         return ["cpu"] * size
     if device.type != "cuda":
         raise OptionError(f"{option} runs on CUDA or on the CPU, not on {device}", option=option)
+    if device.index:
+        raise OptionError(
+            f"{option} takes GPUs from cuda:0 on, not from {device}: leave its number out", option="device"
+        )
     if (count := torch.cuda.device_count()) < size:
         raise OptionError(f"{option} {size} needs as many GPUs; here are {count}", option=option)
     return [f"cuda:{rank}" for rank in range(size)]

@@ -1,9 +1,9 @@
 """Computes how much memory of a device keys and values may take, and how much of a prompt is encoded at a time, where
 no option says."""
 
-import os
-
 import torch
+
+from gesso.nn.host_memory import total_bytes
 
 MOST_CPU, CPU_SHARE = 4 * 2**30, 0.25
 """Bytes at most on a CPU, and share of the machine's memory."""
@@ -42,4 +42,4 @@ def cache_memory(device: torch.device, reserved: int, utilisation: float = UTILI
     if device.type == "cuda":
         _, total = torch.cuda.mem_get_info(device)
         return max(LEAST_GPU, int(utilisation * total) - torch.cuda.memory_allocated(device) - WORKING - reserved)
-    return int(min(MOST_CPU, CPU_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    return int(min(MOST_CPU, CPU_SHARE * total_bytes()))
