@@ -1,6 +1,7 @@
 """Lines of a batch's input and of its answers."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,38 @@ def test_bad_lines_say_why(line: str, code: str, custom_id: str | None) -> None:
     assert read.problem.message.startswith("line 7: ")
 
 
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"a": 1,}', r"line 7: is no JSON: .*, column 9"),
+        (b'{"custom_id": NaN}', "line 7: is no JSON: NaN is no JSON"),
+        (b'{"a": "\xff"}', "line 7: is no UTF-8 \\(byte 8\\)"),
+        (b"\xff\xfe{\x00}\x00", "line 7: is no UTF-8 \\(byte 1\\)"),
+        (b"[" * 100_000, "line 7: is nested too deeply to be read"),
+    ],
+)
+def test_what_is_no_json_is_told_by_its_place_in_the_line(raw: bytes, message: str) -> None:
+    problem = read_line(7, raw).problem
+    assert problem is not None
+    assert re.fullmatch(message, problem.message)
+
+
+def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(request()) + "\n", encoding="utf-8-sig")
+    (read,) = requests_of(path)
+    assert (read.problem, read.custom_id) == (None, "a")
+
+
+def test_a_scan_counts_what_cannot_be_asked_and_tells_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in (request(), {"messages": []}, request(url="x"))) + "\n")
+    scanned = scan(path)
+    assert scanned.problem is not None
+    assert (scanned.lines, scanned.bad) == (3, 2)
+    assert scanned.problem.message == "line 2: custom_id must be a text of 1 to 512 characters"
+
+
 def test_a_good_line() -> None:
     read = read_line(1, json.dumps(request("é")).encode())
     assert (read.problem, read.custom_id, read.url, read.body) == (None, "é", "/v1/chat/completions", {"model": "mini"})
@@ -62,7 +95,7 @@ def test_blank_lines_count_for_numbers_only(tmp_path: Path) -> None:
     path.write_text(f"\n{json.dumps(request('a'))}\n \n{json.dumps(request('b'))}")
     assert [(read.number, read.custom_id) for read in requests_of(path)] == [(2, "a"), (4, "b")]
     scanned = scan(path)
-    assert (scanned.lines, scanned.problems, scanned.duplicate) == (2, (), None)
+    assert (scanned.lines, scanned.bad, scanned.problem, scanned.duplicate) == (2, 0, None, None)
     assert scanned.identity(2) != scanned.identity(4)
 
 

@@ -59,6 +59,7 @@ def test_what_was_killed_goes_on_with_equal_texts(gesso: Gesso, tmp_path: Path) 
     outcome = gesso("batch", source, "--out", out, "--device", "cpu", "--json")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out) == {"lines": 11, "answered": 11, "failed": 4, "resumed": 0}
+    assert f"{source}: 1 of 11 lines cannot be asked: line 11: is no JSON: " in outcome.err
     told = {line["custom_id"]: line for line in lines_of(out)}
     assert set(told) == {line["custom_id"] for line in ALL if isinstance(line, dict)} | {None}
     assert told["chat3"]["response"]["body"]["choices"][0]["message"]["content"]

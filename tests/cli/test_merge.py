@@ -1,10 +1,11 @@
 """`gesso merge`: what it writes, and over what."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from cli.conftest import Gesso
 from gesso.config import LoraConfig
@@ -42,6 +43,9 @@ def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path,
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "was trained on theirs: name the model to fold it into" in refused.err
     assert gesso("merge", adapter, "--model", "mini", "--out", tmp_path / "out").code == 0
+    for nothing in (tmp_path, tmp_path / "none"):
+        refused = gesso("merge", nothing, "--out", tmp_path / "more")
+        assert (refused.code, f"no adapter_config.json in {nothing}" in refused.err) == (2, True)
 
 
 def test_an_adapter_on_another_bundled_model_is_said(
@@ -61,6 +65,35 @@ def test_an_adapter_on_another_bundled_model_is_said(
     assert "warning" not in gesso(*request, "--model", "skills").err, "a folder of that name comes first"
     empty = gesso("generate", "hi", "--adapter", "")
     assert (empty.code, "adapter is empty, and names a folder" in empty.err) == (2, True)
+
+
+def test_an_adapter_on_other_weights_is_said_whatever_they_are_called(
+    gesso: Gesso, bundled: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data.jsonl").write_text('{"prompt": "a", "completion": "b"}\n', encoding="utf-8")
+    base, other, run = tmp_path / "base", tmp_path / "other", tmp_path / "run"
+    for folder in (base, other):
+        shutil.copytree(bundled / "mini", folder)
+    tensors = load_file(other / "model.safetensors")
+    save_file({name: 1.1 * tensor for name, tensor in tensors.items()}, other / "model.safetensors")
+    learning = ("finetune", tmp_path / "data.jsonl", "--held-out", 0, "--max-length", 64, "--steps", 1)
+    assert gesso(*learning, "--model", base, "--out", run).code == 0
+    adapter = run / "adapter"
+    told = f"gesso: warning: {adapter} was trained on other weights ({base}) than those of {other}\n"
+    request = ("generate", "What is 2 + 2?", "--adapter", adapter, "--max-denoising-steps", 1)
+    more = (*learning, "--adapter", adapter, "--out")
+    merging = ("merge", adapter, "--out")
+    (tmp_path / "requests.jsonl").write_text("no request\n", encoding="utf-8")
+    batch = ("batch", tmp_path / "requests.jsonl", "--out", tmp_path / "answers", "--adapter", f"mine={adapter}")
+    for command in (request, batch, (*more, tmp_path / "more"), (*merging, tmp_path / "merged")):
+        outcome = gesso(*command, "--model", other)
+        assert outcome.code == 0, outcome.err
+        assert outcome.err.count(told) == 1
+    assert gesso("quantize", base, "--to", "int8", "--out", tmp_path / "packed").code == 0
+    shutil.rmtree(base)
+    for command in ((*more, tmp_path / "again"), (*more, tmp_path / "packed-run", "--model", tmp_path / "packed")):
+        outcome = gesso(*command)
+        assert (outcome.code, "warning" in outcome.err) == (0, False), outcome.err
 
 
 def test_a_folder_that_holds_something_is_left_alone(

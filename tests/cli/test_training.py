@@ -3,12 +3,17 @@
 import errno
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Gesso
+from gesso.cli import training
 from gesso.errors import TrainingError
+from gesso.train import trainer
+from gesso.train.config import TrainConfig
 
 LINES = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
 
@@ -60,6 +65,41 @@ def test_a_plot_that_fails_takes_no_result_with_it(
     assert (outcome.code, outcome.out) == (0, f"{run / 'adapter'}\n")
     assert "warning: nothing is plotted: " in outcome.err
     assert (run / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_a_first_interrupt_is_answered_while_the_step_goes_on(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, rate, tell = threading.Event(), trainer.learning_rate, training.ProgressCallback.ending
+    told_in_time: list[bool] = []
+
+    def interrupted(config: TrainConfig, step: int) -> float:
+        if not told_in_time:
+            signal.raise_signal(signal.SIGINT)
+            told_in_time.append(answered.wait(30))
+        return rate(config, step)
+
+    def ending(callback: training.ProgressCallback) -> None:
+        tell(callback)
+        answered.set()
+
+    monkeypatch.setattr(trainer, "learning_rate", interrupted)
+    monkeypatch.setattr(training.ProgressCallback, "ending", ending)
+    command = ("finetune", data, "--out", tmp_path / "run", "--batch-size", 2, "--steps", 3)
+    outcome = gesso(*command)
+    assert (outcome.code, told_in_time) == (130, [True])
+    assert "ending behind this step, with a checkpoint; a second Ctrl-C ends at once\n" in outcome.err
+    again = gesso(*command)
+    assert (again.code, "ending behind" in again.err) == (0, False)
+
+
+def test_a_run_that_was_done_before_says_so(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    command = ("finetune", data, "--out", tmp_path / "run", "--batch-size", 2, "--steps", 1)
+    first, again = gesso(*command), gesso(*command)
+    assert (first.code, again.code) == (0, 0)
+    assert "ended: all steps are done\n" in first.err
+    told = "ended: all steps are done, by an earlier run: nothing was trained now, and another --out begins anew\n"
+    assert told in again.err
 
 
 def _full(*_: Path) -> None:

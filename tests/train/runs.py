@@ -1,6 +1,7 @@
 """A tiny recipe, and what the tests of the training loop ask of its runs."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from oracle import Shape, random_model
 from safetensors.torch import load_file
 
 from gesso.config import LoraConfig
+from gesso.errors import DataError, GessoError
 from gesso.generation import GenerationConfig
 from gesso.models.saving import save_folder
 from gesso.train import trainer
@@ -89,6 +91,24 @@ def go_on(out: str, make: str, changes: dict[str, Any], stop_at: int | None = No
     """Trains, or goes on training, what the function `make` of this module gives; for processes of a run."""
     start = [Path(out).parent / "start"] if make == adapter_recipe.__name__ else []
     train(globals()[make](*start, **changes), Path(out), device="cpu", stop_at=stop_at)
+
+
+class FailingInOne(Fixed):
+    """Cannot be read at a step, in the second process alone."""
+
+    def batch(self, step: int, size: int, *_: Any) -> list[Conversation]:
+        if step == 7 and os.environ["RANK"] == "1":
+            raise DataError("it has changed")
+        return super().batch(step, size)
+
+
+def lose_data(out: str) -> None:
+    """Trains on data that the second process cannot read at step 7; each process writes beside `out` how its run
+    ended."""
+    try:
+        train(replace(recipe(), data=FailingInOne()), Path(out), device="cpu")
+    except GessoError as error:
+        Path(f"{out}.{os.environ['RANK']}").write_text(str(error), encoding="utf-8")
 
 
 def metrics(out: Path) -> dict[int, dict[str, float]]:

@@ -142,8 +142,11 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.M
         return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
 
     monkeypatch.setattr(step, "losses", losses)
-    with pytest.raises(TrainingError, match=r"step 7: .*step-000005"):
+    with pytest.raises(TrainingError, match=r"step 7: .*, and the last checkpoint is .*step-000005; a lower"):
         train(recipe(), tmp_path, device="cpu")
+    calls.clear()
+    with pytest.raises(TrainingError, match=r"step 7: .*, and there is no checkpoint; a lower learning"):
+        train(recipe(checkpoint_every=100), tmp_path / "none", device="cpu")
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]
 
 

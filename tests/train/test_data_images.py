@@ -114,6 +114,19 @@ def test_a_picture_that_changes_on_the_way_is_refused(folder: Path, tmp_path: Pa
     os.utime(tmp_path / "pictures/1.png", ns=(1, 1))
     with pytest.raises(DataError, match=r"1\.png' has changed since it was first read"):
         found.batch(1, 1, 8)
+    (tmp_path / "pictures/1.png").write_bytes(png(1))
+    found.batch(1, 1, 8)
+
+
+def test_a_picture_that_was_only_touched_is_the_same(folder: Path, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.jsonl", [says(image("pictures/1.png"), image("pictures/1.png", budget=140)), answer("a")]
+    )
+    found = data(folder, path)
+    before = found.batch(0, 1, 8)[0]
+    os.utime(tmp_path / "pictures/1.png", ns=(1, 1))
+    after = found.batch(1, 1, 8)[0]
+    assert [span.content_hash for span in after.images] == [span.content_hash for span in before.images]
 
 
 WRONG: list[tuple[Message, str]] = [

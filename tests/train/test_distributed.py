@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
 
-from gesso.train.checkpoint import OPTIMIZER
+from gesso.train.checkpoint import OPTIMIZER, checkpoints
 from gesso.train.distributed import ProcessGroup, average_gradients
 from train.forks import ENVIRONMENT, Job, run_forks
-from train.runs import adapter_recipe, go_on, losses_of, recipe, same_files, train, wide_recipe
+from train.runs import adapter_recipe, go_on, lose_data, losses_of, recipe, same_files, train, wide_recipe
 
 MEMBER = """
 import json, sys
@@ -126,6 +126,17 @@ def test_two_processes_train_an_adapter(tmp_path: Path) -> None:
     assert_same_run(tmp_path / "one", tmp_path / "two")
     left, right = (load_file(tmp_path / name / "step-000006" / OPTIMIZER) for name in ("one", "two"))
     assert left.keys() == right.keys()
+
+
+def test_the_steps_before_data_that_one_process_cannot_read_are_kept(tmp_path: Path) -> None:
+    """All processes end together, each with its reason, and what they had is gone on from."""
+    run_pairs(tmp_path / "meeting", (2, lose_data.__name__, [str(tmp_path / "two")]))
+    said = [(tmp_path / f"two.{rank}").read_text("utf-8") for rank in range(2)]
+    assert said == ["step 8: another process could not make its batch", "it has changed"]
+    assert [path.name for path in checkpoints(tmp_path / "two")] == ["step-000005", "step-000007"]
+    train(recipe(), tmp_path / "two", device="cpu")
+    train(recipe(), tmp_path / "one", device="cpu")
+    assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
 def test_a_process_without_examples_keeps_up(tmp_path: Path) -> None:

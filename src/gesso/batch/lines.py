@@ -76,8 +76,10 @@ class Scan:
     sha256: str
     lines: int
     """Lines that are not blank."""
-    problems: tuple[tuple[int, Problem], ...]
-    """The first hundred, with the lines' numbers."""
+    bad: int
+    """Lines that cannot be asked."""
+    problem: Problem | None
+    """What is wrong with the first of them."""
     duplicate: Duplicate | None
 
     def identity(self, number: int) -> str:
@@ -94,9 +96,9 @@ def scan(path: Path, endpoint: str | None = None) -> Scan:
     Raises:
         OSError: the file cannot be read.
     """
-    digest, lines = hashlib.sha256(), 0
+    digest, lines, bad = hashlib.sha256(), 0, 0
     seen: dict[str, int] = {}
-    problems: list[tuple[int, Problem]] = []
+    problem: Problem | None = None
     duplicate: Duplicate | None = None
     with path.open("rb") as file:
         for number, raw in _raw_lines(file):
@@ -105,13 +107,13 @@ def scan(path: Path, endpoint: str | None = None) -> Scan:
                 continue
             lines += 1
             request = read_line(number, raw, endpoint)
-            if request.problem is not None and len(problems) < 100:
-                problems.append((number, request.problem))
+            bad += request.problem is not None
+            problem = problem or request.problem
             if request.custom_id is not None:
                 if request.custom_id in seen and duplicate is None:
                     duplicate = Duplicate(request.custom_id, seen[request.custom_id], number)
                 seen.setdefault(request.custom_id, number)
-    return Scan(digest.hexdigest(), lines, tuple(problems), duplicate)
+    return Scan(digest.hexdigest(), lines, bad, problem, duplicate)
 
 
 def requests_of(path: Path, endpoint: str | None = None) -> Iterator[BatchRequest]:
@@ -156,9 +158,9 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     if len(raw.removesuffix(b"\n")) > MAX_LINE_BYTES:
         return bad("line_too_long", f"has more than {MAX_LINE_BYTES} bytes")
     try:
-        line = json.loads(raw, parse_constant=_refuse)
+        line = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        return bad("invalid_json_line", f"is no JSON: {error}")
+        return bad("invalid_json_line", _why(error))
     if not isinstance(line, dict):
         return bad("invalid_json_line", "is no JSON object")
     given = line.get("custom_id")
@@ -179,6 +181,18 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     if body.get("stream"):
         return bad("stream_not_supported", "stream must be false: an answer is one line", "body.stream", given)
     return BatchRequest(number, given, url, body)
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    """Says why a line is no JSON, with the place in the line."""
+    match error:
+        case UnicodeDecodeError():
+            return f"is no UTF-8 (byte {error.start + 1})"
+        case json.JSONDecodeError():
+            return f"is no JSON: {error.msg}, column {error.colno}"
+        case RecursionError():
+            return "is nested too deeply to be read"
+    return f"is no JSON: {error}"
 
 
 def _is_path(url: str) -> bool:

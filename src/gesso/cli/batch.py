@@ -70,6 +70,8 @@ def batch(
         there = len(journal.done)
         if there:
             note(f"{out}: {there} of {scanned.lines} lines are answered already")
+        if scanned.problem is not None:
+            note(f"{input}: {scanned.bad} of {scanned.lines} lines cannot be asked: {scanned.problem.message}")
         if there < scanned.lines:
             at_once = workers or max_num_seqs
             try:
@@ -151,6 +153,7 @@ def _application(
     load: LoadOptions, max_num_seqs: int, workers: int, kv_memory: str | None, adapters: list[str]
 ) -> Iterator["FastAPI"]:
     """The server's application over a model of this process; it listens nowhere."""
+    from gesso.cli.adapter_base import note_other_base
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.options.sizes import size_in_bytes
     from gesso.server.app import create_app
@@ -158,7 +161,10 @@ def _application(
 
     bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
     limits = Limits(max_num_seqs=max_num_seqs, max_waiting=max(64, 8 * workers), kv_memory=bound)
-    service = AsyncEngine(opt.load_engine(load), limits, adapter_folders(adapters))
+    engine, folders = opt.load_engine(load), adapter_folders(adapters)
+    for folder in folders.values():
+        note_other_base(folder, load.model)
+    service = AsyncEngine(engine, limits, folders)
     service.start()
     try:
         yield create_app(service, Settings(served_model_name=load.model, max_body_bytes=MEDIA_BODY_BYTES))

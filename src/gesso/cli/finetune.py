@@ -10,7 +10,10 @@ from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
 
 if TYPE_CHECKING:
+    from gesso.train.config import Optimizer, Precision
+    from gesso.train.data_encoder import Thinking
     from gesso.train.file_data import FileData
+    from gesso.train.finetune import Method
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
@@ -189,8 +192,8 @@ def finetune(
         beta2=0.99,
         prompt_loss=train_on_prompt,
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
-        precision=precision,  # type: ignore[arg-type]
-        optimizer=optimizer,  # type: ignore[arg-type]
+        precision=cast("Precision", precision),
+        optimizer=cast("Optimizer", optimizer),
         expert_parallel=expert_parallel,
         context_parallel=context_parallel,
         seed=seed,
@@ -203,13 +206,19 @@ def finetune(
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
-    shares = {"source_share": source_share, "distill": distill}
-    seen = Plan().epochs if epochs is None else epochs
-    plan = Plan(method, seen, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
+    plan = Plan(
+        method=cast("Method", method),
+        epochs=Plan().epochs if epochs is None else epochs,
+        steps=steps,
+        learning_rate=learning_rate,
+        source_share=source_share,
+        distill=distill,
+        causal_only=causal_only,
+    )
     reading = FileDataConfig(
         max_length=max_length,
         held_out=share,
-        thinking=thinking,  # type: ignore[arg-type]
+        thinking=cast("Thinking", thinking),
         raw_pairs=raw,
         seed=seed,
         vary_copies=vary_copies,

@@ -34,8 +34,8 @@ def merge(
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
     if not is_named(context) and (trained_on := base_of(adapter)) not in ("", model):
         raise OptionError(f"{adapter} was trained on {trained_on}: name the model to fold it into", option="model")
-    note_other_base(adapter, model)
     folder = resolve(model, offline=offline)
+    note_other_base(adapter, model)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")
     refuse_filled(out)

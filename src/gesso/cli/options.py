@@ -109,9 +109,10 @@ def load_engine(load: LoadOptions) -> "Engine":
         name: getattr(load, name)
         for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
     }
-    note_other_base(load.adapter, load.model)
     with working(f"loading {load.model}"):
-        return api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
+        engine = api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
+    note_other_base(load.adapter, load.model)
+    return engine
 
 
 # Options of commands that are not in the table

@@ -2,12 +2,16 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from gesso.cli import options as opt
 from gesso.cli.flag_names import flags_in_refusals
+
+if TYPE_CHECKING:
+    from gesso.train.config import Optimizer, Precision
+    from gesso.train.reinforce.recipe import Method
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The checkpoint to start from.")]
 Tasks = Annotated[
@@ -111,8 +115,8 @@ def reinforce(
         micro_batch_size=micro_batch_size,
         beta2=0.99,
         gradient_checkpointing=gradient_checkpointing,
-        precision=precision,  # type: ignore[arg-type]
-        optimizer=optimizer,  # type: ignore[arg-type]
+        precision=cast("Precision", precision),
+        optimizer=cast("Optimizer", optimizer),
         seed=seed,
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,
@@ -124,7 +128,7 @@ def reinforce(
     recipe = reinforce_recipe(
         resolve(model, offline=offline),
         base=model,
-        method=method,  # type: ignore[arg-type]
+        method=cast("Method", method),
         cases=find_cases(tuple(task or ()), prompts, reward, held_out, seed),
         policy=policy,
         train=settings,

@@ -145,9 +145,9 @@ def serve(
     with contextlib.ExitStack() as stack:
         traces, listener = stack.enter_context(tracing("gesso")), stack.enter_context(listen(host, port))
         batches = None if batch_folder is None else stack.enter_context(open_store(batch_folder))
+        engine = opt.load_engine(load)
         for place in folders.values():
             note_other_base(place, load.model)
-        engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         longest = engine.config.canvas_length
         if (engine.defaults.canvas_length or 0) > longest:

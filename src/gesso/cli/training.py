@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,10 @@ class ProgressCallback(TrainingCallback):
         steps = sum(sample.denoising_steps)
         self.console.print(f"step {sample.step}: {sample.prompt} -> {sample.text} ({steps} steps)", markup=False)
 
+    def ending(self) -> None:
+        """Says that the run was told to end: a step may take long."""
+        self.console.print("ending behind this step, with a checkpoint; a second Ctrl-C ends at once", style="dim")
+
     def warned(self, message: str) -> None:
         self.console.print(f"warning: {message}", markup=False, style="yellow")
 
@@ -100,6 +104,29 @@ class TensorBoardCallback(ProgressCallback):
         self.writer.add_text(sample.prompt, sample.text, sample.step)
 
 
+@contextmanager
+def told_once(event: threading.Event, tell: Callable[[], None]) -> Iterator[None]:
+    """Calls `tell` when `event` is set while it lasts, in a thread: a signal's handler must not write.
+
+    The event is set when it ends.
+    """
+    over = threading.Event()
+
+    def wait() -> None:
+        event.wait()
+        if not over.is_set():
+            tell()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        event.set()
+        thread.join()
+
+
 def is_main_process() -> bool:
     """Says whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
     return os.environ.get("RANK", "0") == "0"
@@ -126,8 +153,11 @@ def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
         if not is_main_process():
             return train(recipe, folder, **limits)
         callback = TensorBoardCallback(stack, folder) if options.tensorboard else ProgressCallback(stack)
-        outcome = train(recipe, folder, callback=callback, **limits)
-    callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
+        with told_once(interrupted, callback.ending):
+            outcome = train(recipe, folder, callback=callback, **limits)
+    earlier = ", by an earlier run: nothing was trained now, and another --out begins anew"
+    told = REASONS[outcome.reason] + (earlier if callback.task is None else "")
+    callback.console.print(f"ended: {told}", style="dim")
     if options.plot:
         picture = folder / "loss.png"
         try:

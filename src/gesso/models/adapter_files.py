@@ -18,6 +18,7 @@ from torch import Tensor
 from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import CheckpointError, ConfigError
 from gesso.json_files import read_json
+from gesso.models import base_weights
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.peft_layout import PREFIX, fill, stacks_of, to_peft
@@ -61,10 +62,12 @@ def save_adapter(
     base: str,
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
+    numbers: base_weights.Numbers | None = None,
 ) -> None:
     """Writes the adapter as PEFT does; `base` is the name or folder of the base model, for the reader's information.
 
     Args:
+        numbers: of the base's weights (`base_weights.numbers_of`), by which another base is noticed later.
         gather: as in `save_folder`: makes a full tensor of a sharded one; one process `writes`.
     """
     tensors: dict[str, Tensor] = {}
@@ -96,7 +99,7 @@ def save_adapter(
         "target_parameters": parameters or None,
     } | ({CALIBRATION: model.config.calibration} if model.config.calibration else {})
     with staged(folder) as partial:
-        write_tensors(partial / WEIGHTS, tensors)
+        write_tensors(partial / WEIGHTS, tensors, base_weights.describe(numbers or {}))
         write_json(partial / CONFIG, settings)
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -178,8 +178,11 @@ def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) 
             yield name, read_tensor(name, path)
 
 
-def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
+def write_safetensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Writes a file that is read by whoever may read new files: the library leaves it to its owner alone.
+
+    Args:
+        metadata: texts for the file's header, beside the one that names its format.
 
     Raises:
         OSError: it cannot be written, for want of space say.
@@ -188,16 +191,16 @@ def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
     path.touch()
     mode = path.stat().st_mode
     try:
-        save_file(tensors, path, metadata={"format": "pt"})
+        save_file(tensors, path, metadata={"format": "pt", **(metadata or {})})
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error
     path.chmod(mode)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes a file atomically."""
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Writes a file atomically; see `write_safetensors`."""
     partial = path.with_suffix(".partial")
-    write_safetensors(tensors, partial)
+    write_safetensors(tensors, partial, metadata)
     os.replace(partial, path)
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from gesso.json_files import read_json
 from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter, unlike_layer
+from gesso.models.base_weights import numbers_of
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.models.loading import load_folder, read_generation_defaults
@@ -127,7 +129,16 @@ def _write_model(
             writes=group.is_main,
         )
     else:
-        save_adapter(model, recipe.adapter, folder, recipe.base, gather=full_tensor, writes=group.is_main)
+        numbers = numbers_of(recipe.start) if group.is_main and recipe.start is not None else None
+        save_adapter(
+            model,
+            recipe.adapter,
+            folder,
+            recipe.base,
+            gather=full_tensor,
+            writes=group.is_main,
+            numbers=numbers,
+        )
 
 
 def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
@@ -168,6 +179,43 @@ def remove_leftovers(out: Path) -> None:
     """Removes what a killed run was writing or removing."""
     for path in out.glob(".step-*.partial"):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def resume_newest(
+    recipe: Recipe,
+    identity: dict[str, object],
+    model: DiffusionGemma,
+    optimizer: torch.optim.Optimizer,
+    out: Path,
+    group: ProcessGroup,
+    warn: Callable[[str], None],
+    vision: VisionModel | None = None,
+) -> Progress:
+    """Resumes from the newest checkpoint in `out`, where there is any; one that is damaged is passed over for the one
+    before it.
+
+    Args:
+        warn: is told of those that were passed over, and of another precision.
+
+    Raises:
+        CheckpointError: what `resume` says of the newest, where none can be gone on from.
+    """
+    damaged: list[CheckpointError] = []
+    for folder in reversed(checkpoints(out)):
+        try:
+            progress = resume(recipe, identity, model, optimizer, folder, vision)
+        except CheckpointError as error:
+            damaged.append(error)
+            continue
+        for passed in damaged:
+            warn(f"{passed}; going on from {folder.name}")
+        before, now = precision_of(folder), precision(recipe, group)
+        if before not in (None, now):
+            warn(f"{folder} was trained in {before}, and goes on in {now}: --precision")
+        return progress
+    if damaged:
+        raise damaged[0]
+    return Progress()
 
 
 def resume(

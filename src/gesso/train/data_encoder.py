@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from gesso.config import ModelShape
 from gesso.engine.markers import Markers
@@ -15,6 +15,8 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.data_images import ImageReader
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import BUDGETS
+
+Thinking = Literal["keep", "strip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class FileDataConfig:
     """Tokens of prompt and answer together. Longer examples are left out; text is cut instead."""
     held_out: float = 0.0
     """Share of the lines kept for evaluation, chosen by a hash of each line."""
-    thinking: Literal["keep", "strip"] = "keep"
+    thinking: Thinking = "keep"
     """keep: a turn with reasoning is prompted for with thinking on, and its reasoning is part of the answer."""
     raw_pairs: bool = False
     """Renders pairs without the chat template: bos and the prompt as it is, the completion as it is and eos."""
@@ -51,8 +53,9 @@ class FileDataConfig:
             raise OptionError(
                 f"vary_copies must be at least 0 and at most 1, got {self.vary_copies:g}", option="vary_copies"
             )
-        if self.thinking not in ("keep", "strip"):
-            raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip", option="thinking")
+        if self.thinking not in get_args(Thinking):
+            known = ", ".join(get_args(Thinking))
+            raise OptionError(f"thinking {self.thinking!r} does not exist; known: {known}", option="thinking")
         if self.seed < 0:
             raise OptionError(f"seed must be at least 0, got {self.seed}", option="seed")
         if self.image_budget not in (None, *BUDGETS):

@@ -10,6 +10,8 @@ from gesso.text.output import CHANNEL, CHANNEL_END
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """May stand before the first line of a file."""
+CHANGED = "put it back as it was to go on, or train into another --out"
+"""What to do about a file that changed while a run reads it."""
 LINE_KEYS = ("messages", "tools", "prompt", "completion", "source", "text")
 MESSAGE_KEYS = {
     "system": ("content",),

@@ -9,7 +9,7 @@ from typing import Any
 from gesso.engine.media import Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
-from gesso.train.data_fields import BYTE_ORDER_MARK, parse_line
+from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED, parse_line
 from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import DEFAULT_BUDGET
@@ -34,7 +34,8 @@ class ImageReader:
         self.budget = DEFAULT_BUDGET if vision is None else budget or vision.budget
         self._options = MediaOptions(image_budget=budget)
         self._kept: OrderedDict[Key, PreparedImage] = OrderedDict()
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[tuple[str, int | None], str] = {}
+        """Digest of each file, in each budget, as it was first prepared."""
         self._digest = hashlib.sha256()
         self._prepared = 0
 
@@ -76,17 +77,18 @@ class ImageReader:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no path"
             raise DataError(f"image {str(path)!r} cannot be read: {why}") from None
-        state = found.st_size, found.st_mtime_ns
-        if self._seen.setdefault(str(path), state) != state:
-            raise DataError(f"image {str(path)!r} has changed since it was first read; start again")
-        key = str(path), *state, source.budget
+        key = str(path), found.st_size, found.st_mtime_ns, source.budget
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        self._kept[key] = self._prepare(Source(path, source.budget))
+        image = self._prepare(Source(path, source.budget))
+        # Its pixels tell, not when it was written: a file that was only touched, or copied anew, is the same.
+        if self._seen.setdefault((str(path), source.budget), image.digest) != image.digest:
+            raise DataError(f"image {str(path)!r} has changed since it was first read: {CHANGED}")
+        self._kept[key] = image
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return self._kept[key]
+        return image
 
     def _prepare(self, source: Source) -> PreparedImage:
         images, _ = Media(images=[source]).prepare(self._vision, self._options)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from gesso.errors import DataError, TextError
-from gesso.train.data_fields import BYTE_ORDER_MARK
+from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED
 from gesso.train.data_lines import LineReader
 
 SPACE = b" \t\r\n"
@@ -78,7 +78,7 @@ class DataFile:
         if found.st_mtime_ns != self.mtime_ns or found.st_size != self.size:
             if found.st_size != self.size or hashlib.file_digest(file, "sha256").hexdigest() != self.digest:
                 file.close()
-                raise DataError(f"{self.path} has changed since it was first read; start again")
+                raise DataError(f"{self.path} has changed since it was first read: {CHANGED}")
             self.mtime_ns = found.st_mtime_ns
             file.seek(0)
         return file

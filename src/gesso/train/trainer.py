@@ -17,17 +17,15 @@ from typing import Any
 
 import torch
 
-from gesso.errors import CheckpointError, TrainingError, UserError
+from gesso.errors import TrainingError, UserError
 from gesso.file_lock import held_folder
 from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
     checkpoints,
-    precision,
-    precision_of,
     remove,
     remove_leftovers,
-    resume,
+    resume_newest,
     save_checkpoint,
     step_of,
 )
@@ -136,34 +134,17 @@ class _Run:
         self.progress = self._resume()
 
     def _resume(self) -> Progress:
-        """Resumes from the newest checkpoint; one that is damaged is passed over for the one before it."""
-        damaged: list[CheckpointError] = []
-        for folder in reversed(checkpoints(self.out)):
-            try:
-                progress = resume(self.recipe, self.identity, self.model, self.optimizer, folder, self.vision)
-            except CheckpointError as error:
-                damaged.append(error)
-                continue
-            for passed in damaged:
-                self.callback.warned(f"{passed}; going on from {folder.name}")
-            before, now = precision_of(folder), precision(self.recipe, self.group)
-            if before not in (None, now):
-                self.callback.warned(f"{folder} was trained in {before}, and goes on in {now}: --precision")
-            self._truncate_records(progress.step)
-            return progress
-        if damaged:
-            raise damaged[0]
-        self._truncate_records(0)
-        return Progress()
-
-    def _truncate_records(self, step: int) -> None:
-        """Drops the records of later steps, and their checkpoints: they will be written again."""
+        """Resumes from the newest checkpoint that is whole, and drops the records of later steps, and their
+        checkpoints: they will be written again."""
+        state = self.model, self.optimizer, self.out
+        progress = resume_newest(self.recipe, self.identity, *state, self.group, self.callback.warned, self.vision)
         if self.group.is_main:
             for name in (METRICS, SAMPLES):
-                truncate_records(self.out / name, step)
+                truncate_records(self.out / name, progress.step)
             for folder in checkpoints(self.out):
-                if step_of(folder) > step:
+                if step_of(folder) > progress.step:
                     remove(folder)
+        return progress
 
     def go(self, stop_at: int | None, max_minutes: float | None, should_stop: Callable[[], bool]) -> Outcome:
         config, started = self.recipe.train, time.monotonic()
@@ -177,14 +158,16 @@ class _Run:
         totals, since, tokens, steps = torch.zeros(()), time.monotonic(), 0, 0
         batches = self.objective.batches(first, last)
         for step in range(first, last):
-            with self._keeping_steps():
-                batch = next(batches)
+            batch = self._next_batch(batches)
             measured, count = self._step(step, batch)
             totals = totals + measured
             tokens += count
             steps += 1
             if not math.isfinite(measured.sum().item()):
-                raise TrainingError(f"step {step + 1}: the loss or gradient is not a number; last checkpoint: {path}")
+                kept = "there is no checkpoint" if path == self.out else f"the last checkpoint is {path}"
+                raise TrainingError(
+                    f"step {step + 1}: the loss or gradient is not a number, and {kept}; a lower learning rate may help"
+                )
             record, done = None, step + 1
             if done % config.log_every == 0 or done == last:
                 (*means, norm), now = (totals / steps).tolist(), time.monotonic()
@@ -224,20 +207,38 @@ class _Run:
         state = self.model, self.optimizer, self.progress
         return save_checkpoint(self.recipe, self.identity, *state, self.out, self.group, self.vision)
 
+    def _next_batch(self, batches: Iterator[Any]) -> Any:
+        """Returns the next batch; where a process cannot make it, all of them keep the steps before, and end."""
+        failed: Exception | None = None
+        try:
+            batch = next(batches)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others wait to be told
+            failed = error
+        if self.group.all_reduce_sum(torch.tensor(float(failed is not None))).item():
+            self._keep_steps()
+            raise failed or TrainingError(f"step {self.progress.step + 1}: another process could not make its batch")
+        return batch
+
+    def _keep_steps(self) -> None:
+        """Writes a checkpoint of the steps done, where there is none; all processes call this together."""
+        step = self.progress.step
+        if step and not checkpoint_path(self.out, step).exists():
+            with contextlib.suppress(Exception):  # of two errors the first is told
+                path = self._save()
+                self.callback.warned(f"the run ends behind step {step}, which is kept: {path}")
+
     @contextlib.contextmanager
     def _keeping_steps(self) -> Iterator[None]:
-        """Writes a checkpoint where a step fails before it changes the weights: data, a reward, want of memory.
+        """Keeps the steps done where a pass fails before it changes the weights: a reward, want of memory.
 
-        Of several processes one may fail alone, and alone it cannot write.
+        Of several processes one may fail alone, while the others wait for it in the middle of the pass: alone it cannot
+        write.
         """
         try:
             yield
         except Exception:
-            step = self.progress.step
-            if step and self.group.size == 1 and not checkpoint_path(self.out, step).exists():
-                with contextlib.suppress(Exception):  # of two errors the first is told
-                    path = self._save()
-                    self.callback.warned(f"the run ends behind step {step}, which is kept: {path}")
+            if self.group.size == 1:
+                self._keep_steps()
             raise
 
     def _outcome(self, last: Path, reason: Reason) -> Outcome:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from safetensors.torch import save_file
 
 import gesso
 from gesso.errors import CheckpointError, HubError
+from gesso.models.base_weights import describe, differs, numbers_of
 from gesso.models.gguf.folder import gguf_folder
 from gesso.models.hub import resolve, resolve_config
 from gesso.models.loading import load_folder
@@ -25,6 +27,16 @@ def test_the_model_is_that_of_the_released_checkpoint(released: Path, whole: Pat
     ours, theirs = (load_folder(folder, "cpu", "float32").state_dict() for folder in (resolve(str(whole)), released))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("kind", [Kind.BF16, Kind.Q8_0, Kind.Q4_0], ids=lambda kind: kind.name)
+def test_its_weights_count_as_those_that_it_was_made_from(released: Path, tmp_path: Path, kind: Kind) -> None:
+    """Adapters of the one are put on the other without a warning."""
+    folder = gguf_folder(write_published(tmp_path / "packed.gguf", released, kind=kind))
+    save_file({"a": torch.zeros(1)}, tmp_path / "adapter", describe(numbers_of(released)))
+    assert not differs(tmp_path / "adapter", folder)
+    save_file({"a": torch.zeros(1)}, tmp_path / "adapter", describe(numbers_of(folder)))
+    assert not differs(tmp_path / "adapter", released)
 
 
 def test_the_folder_is_made_once_and_holds_no_weights(whole: Path, assets: Path) -> None:
