@@ -72,10 +72,13 @@ def test_what_a_grammar_contains(grammar: str, inside: list[str], outside: list[
         ('start: "a" ~', "the rule 'start' is not finished"),
         ('start: "b".."a"', "is no range of characters"),
         ('start: "ab".."c"', "is no range"),
-        (r'start: "\x41"', "escapes are those of JSON"),
+        (r'start: "\q"', "escapes are those of JSON"),
+        (r'start: "\["', "escapes are those of JSON"),
+        (r'root ::= "\x4"', "escapes are those of JSON"),
+        (r'root ::= "\UFFFFFFFF"', "escapes are those of JSON"),
         (r'start: "\ud800"', "escapes are those of JSON"),
         ("start: 'a'", '"\'" is not understood'),
-        ("start: /(a(?=b))/", "line 1: .*look-ahead is not supported"),
+        ("start: /(a(?=b))/", "line 1: .*look-ahead in a group"),
         ('start: /a(?=b)/ "b"', "line 1: .*a look-ahead at the end of what a terminal matches .* character 1"),
         (r'start: /a\b|c/ "b"', "line 1: .*a word boundary at an edge of what a terminal matches .* character 1"),
         (r'start: "b" /\ba/', "line 1: .*a word boundary at an edge of what a terminal matches .* character 0"),
@@ -95,8 +98,11 @@ def test_what_is_not_supported_is_refused(grammar: str, what: str) -> None:
 
 def test_rules_that_multiply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = "\n".join(f"r{place}: r{place + 1} r{place + 1}" for place in range(30))
-    with pytest.raises(OptionError, match="more than 100000 parts"):
+    with pytest.raises(OptionError, match="more than 10000000 parts"):
         parse_grammar(f'start: r0\n{rules}\nr30: "a"')
+    templates = "\n".join(f"t{place}{{x}}: t{place + 1}{{x}} t{place + 1}{{x}}" for place in range(30))
+    with pytest.raises(OptionError, match="more than 100000 parts, its templates"):
+        parse_grammar(f'start: t0{{"b"}}\n{templates}\nt30{{x}}: x "a"')
     with pytest.raises(OptionError, match="rules lead to each other"):
         parse_grammar("start: r0\n" + "\n".join(f"r{place}: r{place + 1}" for place in range(200)) + '\nr200: "a"')
     monkeypatch.setattr(module, "MAX_DEPTH", 3)
@@ -137,7 +143,24 @@ string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) )
 number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ws
 ws ::= | " " | "\n" [ \t]{0,20}
 """
+PROGRAM = r"""
+root ::= function*
+function ::= type name "(" (type name)? ")" block
+block ::= "{" statement* "}"
+type ::= ("int" | "float") " "
+name ::= [a-z_] [a-z_0-9]*
+statement ::= type name "=" sum ";" | name "=" sum ";" | name "(" list? ")" ";" | "return " sum ";"
+  | "while(" test ")" block | "for(" type name "=" sum ";" test ";" name "=" sum ")" block
+  | "if(" test ")" block ("else" block)? | "//" [^\n]* "\n"
+test ::= sum ("<" | "==") sum
+sum ::= product (("+" | "-") product)*
+product ::= factor (("*" | "/") factor)*
+factor ::= name | [0-9]+ | "-" factor | name "(" list? ")" | "(" sum ")"
+list ::= sum ("," sum)*
+"""
+NESTED = "if(a<f(1,(b+2))){while(x==-1){x=g(h(3));}}else{return (1+2)*3;}"
 NOTATIONS = [
+    (PROGRAM, ["int f(){}", f"int f(int a){{{NESTED}//[x]\n}}"], ["int f(", "int f(){x=;}", "int f(){if(a){}}"]),
     (CALCULATOR, ["1", "1 + 2*3", " -1-(2 + 3)", "--1", "((1))*2", "1.5e3 "], ["", "1 +", "(1", "1 1", "+1"]),
     (JSON_GBNF, ["{}", '{"a": [1, true, {"b\\n": -1.5}]}', '{ "a":null}\n  '], ["[]", '{"a" 1}', '{"a": 01}']),
     (
@@ -156,6 +179,14 @@ NOTATIONS = [
     ('start: WORD "!"\nWORD: "a" "b"\n%ignore " "\n%ignore /#+/', ["ab!", " ab # ! ", "#ab!"], ["a b!", "ab"]),
     ("start: T [N]\n%import common (INT, CNAME)\nT: CNAME\nN: INT", ["a", "a_1", "b2"], ["1", ""]),
     ("start: W+\n%import common.ESCAPED_STRING -> W", ['"a"', '"a\\"b""c"'], ["a", '"a\\"']),
+    # In GBNF's classes nothing but the first ^, the - between two, the backslash and ] means more than itself.
+    (r"""root ::= [!"#$%&'()*+,-./:;<=>?@[\\\]^_`{|}~]""", list("![]\\^-./~"), ["", "a", " "]),
+    ("root ::= [a&&b] [+--]", ["a+", "&,", "b-"], ["a.", "c+"]),
+    ("root ::= [--0-] [^a^-]", ["-b", "/0", "0z"], [",b", "-a", "-^", "--"]),
+    (r"root ::= [\x41-\u0043\U0001F600] [a\-z\n]", ["Aa", "B-", "C\n", "\U0001f600z"], ["Da", "Ab"]),
+    (r'root ::= "\[\x41\]\\x41\U0001F600\x22"', ['[A]\\x41\U0001f600"'], ['[A]A\U0001f600"']),
+    (r'start: "\x41\\x41\U0001F600"', ["A\\x41\U0001f600"], ["AA\U0001f600"]),
+    (r"start: /\p{Lu}\P{L}/", ["\u00c91"], ["\u00e91", "\u00c9a"]),
     ('root ::= "a"{ 2 } "b"{1 , } "c"{,2}', ["aab", "aabbcc"], ["ab", "aa", "aabccc"]),
     ('root ::= item-a{2,3} (" " .)?\nitem-a ::= [^a-y] | "\\x41"', ["zA", "AAA é", "zz \n"], ["A", "aa", "AAAA"]),
 ]

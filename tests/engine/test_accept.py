@@ -10,6 +10,7 @@ from gesso.diffusion.guidance import BlackBox
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.text.graded import graded_text
+from gesso.text.output import Delta, OutputParser
 
 PROMPT = "Sort: pear, fig"
 BASE: dict[str, Any] = {"seed": 3, "max_denoising_steps": 7, "confidence_threshold": 0.0}
@@ -33,6 +34,23 @@ def test_it_sees_the_answer_from_its_beginning(tiny: Engine) -> None:
     result = tiny.generate(PROMPT, begin="fig", max_new_tokens=20, **BASE)
     assert all(text.startswith("fig") for text in seen)
     assert seen[-1] == result.text
+
+
+def test_a_step_reads_its_own_canvas_and_not_the_answer_before_it(
+    tiny: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = 0
+    feed = OutputParser.feed
+
+    def counted(parser: OutputParser, token: int) -> Delta:
+        nonlocal fed
+        fed += 1
+        return feed(parser, token)
+
+    monkeypatch.setattr(OutputParser, "feed", counted)
+    result = tiny.generate(PROMPT, max_new_tokens=80, ignore_eos=True, accept=lambda _: False, **BASE)
+    assert len(result.denoising_steps) == 10
+    assert fed <= 80 + 8 * sum(result.denoising_steps)
 
 
 @pytest.mark.parametrize(("options", "option"), [({"accept": 5}, "accept"), ({"mode": "ar"}, "accept")])

@@ -206,6 +206,49 @@ def test_a_function_that_is_not_held_may_have_any_arguments(
     assert result.tool_calls[0] == parse_tool_call(call.removeprefix(CALL).removesuffix(CALL_END))
 
 
+PEAR = '<|tool_call>call:trip{city:<|"|>pear<|"|>}<tool_call|>'
+
+
+EITHER: dict[str, Any] = {
+    "tools": [FREE, TOOLS[1]],
+    "regex": r"\[[0-9]{2}\]",
+    "max_new_tokens": 6 * CANVAS,
+    "max_denoising_steps": 3,
+}
+
+
+def check_either(result: Any) -> None:
+    assert result.warnings == ()
+    assert re.fullmatch("" if result.tool_calls else EITHER["regex"], result.text)
+    check_calls(call for call in result.tool_calls if call.name == "weather")
+
+
+@pytest.mark.parametrize(
+    ("begun", "calls"), [("[", 0), ("<|tool_call>", 1), (PEAR, 1), (PEAR + "<|tool_call>", 2)], ids=str
+)
+def test_beside_tools_a_constraint_holds_what_calls_nothing(tiny: Engine, begun: str, calls: int) -> None:
+    """Pins say which of the two the answer is; what stands behind them follows by the constraint."""
+    result = tiny.generate("hi", seed=1, canvas=tiny.tokenizer.encode(begun), **EITHER)
+    assert len(result.tool_calls) >= calls
+    assert bool(result.tool_calls) == (calls > 0)
+    check_either(result)
+
+
+def test_beside_a_constraint_there_is_one_call_at_most_where_it_is_said(tiny: Engine) -> None:
+    pins = tiny.tokenizer.encode(PEAR + "<|tool_call>")
+    with pytest.raises(OptionError, match="no text satisfies the constraint"):
+        tiny.generate("hi", canvas=pins, parallel_tool_calls=False, **EITHER)
+    check_either(tiny.generate("hi", seed=1, parallel_tool_calls=False, thinking=True, thinking_budget=4, **EITHER))
+
+
+def test_what_tools_and_a_schema_say_in_vain_comes_back(tiny: Engine) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "x-a": 1}, "strict": False}}
+    schema = {"type": "integer", "maximum": 9, "minimum": 0, "x-unit": "m"}
+    options: dict[str, Any] = {"tools": [tool], "json_schema": schema, "max_new_tokens": 3 * CANVAS}
+    assert tiny.generate("hi", seed=3, **options).ignored == ("#/x-unit",)
+    assert tiny.generate("hi", seed=3, tool_choice="none", **options).tool_calls == ()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

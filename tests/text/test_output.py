@@ -379,3 +379,17 @@ def test_a_call_is_read_or_kept_and_nothing_is_lost(tokenizer: Tokenizer, pieces
     parser = parse(tokenizer, tokenizer.encode(text))
     assert (parser.text, parser.tool_calls, len(parser.warnings)) == (answer, tuple(calls), malformed)
     assert answer.strip() or calls or not text.strip()
+
+
+@given(st.lists(st.sampled_from([*PIECES, CHANNEL, CHANNEL_END, "fi", "\U0001f600"]), max_size=12), st.integers(0, 60))
+def test_a_fork_goes_on_as_the_parser_would_and_leaves_it_alone(
+    tokenizer: Tokenizer, pieces: list[str], place: int
+) -> None:
+    ids = tokenizer.encode("".join(pieces))
+    parser = OutputParser(tokenizer, ("figfi",))
+    deltas = sum((parser.feed(token) for token in ids[:place]), Delta())
+    fork = parser.fork()
+    forked = deltas + sum((fork.feed(token) for token in ids[place:]), Delta()) + fork.flush()
+    deltas += sum((parser.feed(token) for token in ids[place:]), Delta()) + parser.flush()
+    assert forked == deltas == Delta(fork.text, fork.reasoning, fork.tool_calls, fork.warnings)
+    assert (fork.reasoning_tokens, fork.stop_string) == (parser.reasoning_tokens, parser.stop_string)

@@ -7,13 +7,13 @@ r"""Reads grammars in the notation of Lark's rules or of llama.cpp's GBNF, regul
     %import common.WS
     %ignore WS
 
-A rule goes on over lines until the next one. Lark's: texts in quotes (with the escapes of JSON), regular expressions in
-slashes (see `regex`) with the flags `i` and `s`, names, `( )`, `[ ]` for what may be missing, `|`, `* + ?`, `~ n` and
-`~ n..m`, aliases, templates, `%import common`, `%ignore`: what is ignored may stand at the beginning and behind each
-terminal. GBNF: texts, classes in brackets, `.`, names, `( )`, `|`, `* + ?`, `{n}`, `{n,}`, `{n,m}`.
+A rule goes on over lines until the next one. Lark's: texts in quotes, regular expressions in slashes (see `regex`) with
+the flags `i` and `s`, names, `( )`, `[ ]` for what may be missing, `|`, `* + ?`, `~ n` and `~ n..m`, aliases,
+templates, `%import common`, `%ignore`: what is ignored may stand at the beginning and behind each terminal. GBNF: texts
+in quotes, classes in brackets, `.`, names, `( )`, `|`, `* + ?`, `{n}`, `{n,}`, `{n,m}`.
 
-A rule that leads back to itself at its beginning or its end repeats; any other is followed `MAX_RECURSION` times.
-Priorities and other directives are refused by name.
+Escapes are listed in `grammar_texts`. A rule that leads back to itself at its beginning or its end repeats; any other
+is followed `MAX_RECURSION` times. Priorities and other directives are refused by name.
 """
 
 import re

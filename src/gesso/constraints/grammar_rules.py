@@ -1,7 +1,6 @@
 """Turns rules of a grammar into expressions."""
 
-import json
-import re
+from collections import Counter
 
 from gesso.constraints import charset, unicode_sets
 from gesso.constraints.expression import (
@@ -15,12 +14,15 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
+from gesso.constraints.grammar_texts import gbnf_class, unquoted
 from gesso.constraints.grammar_tokens import Rule, Statements, Token
 from gesso.constraints.regex import MAX_DEPTH, parse
 from gesso.constraints.regex_repeats import MAX_REPEAT
 from gesso.errors import OptionError
 
-MAX_PARTS = 100_000
+MAX_READ = 100_000
+"""Parts that are read at most; a rule is read once for each way that it may still stand in itself."""
+MAX_PARTS = 10_000_000
 """Parts of the start rule at most, once the others are put in."""
 MAX_RECURSION = 3
 """How often a rule may stand in itself, where it is neither at the beginning nor at the end."""
@@ -31,7 +33,10 @@ class Rules:
 
     def __init__(self, statements: Statements, imported: dict[str, Expression]) -> None:
         self.gbnf, self.rules, self.imported = statements.gbnf, statements.rules, imported
-        self.known: dict[str, tuple[Expression, int]] = {}
+        self.known: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Expression, int]] = {}
+        """Rules that were read, by how often those that they lead to are around them already."""
+        self.led: dict[str, tuple[str, ...]] = {}
+        self.read = 0
         self.ignored: Expression = NEVER
         if statements.ignored:
             bodies = [_Body(self, "%ignore", rule, ("%ignore",), {}).parse()[0] for rule in statements.ignored]
@@ -48,23 +53,25 @@ class Rules:
             return NEVER, 0
         if len(path) >= MAX_DEPTH:
             raise OptionError(f"grammar: more than {MAX_DEPTH} rules lead to each other, down to {name!r}")
-        if name not in self.known:
-            found = _Body(self, name, self.rules[name], (*path, name), {}).parse()
-            if self.recursive(name):
-                return found
-            self.known[name] = found
-        return self.known[name]
+        # Of the way here only the rules matter that may come again.
+        led = Counter(path)
+        key = name, tuple((other, led[other]) for other in self.leads_to(name) if other in led)
+        if key not in self.known:
+            self.known[key] = _Body(self, name, self.rules[name], (*path, name), {}).parse()
+        return self.known[key]
 
-    def recursive(self, name: str) -> bool:
-        """Tells whether a rule is among those that it leads to."""
-        seen: set[str] = set()
-        waiting = [name]
-        while waiting:
-            for token in self.rules[waiting.pop()].tokens:
-                if token.kind == "name" and token.text in self.rules and token.text not in seen:
-                    seen.add(token.text)
-                    waiting.append(token.text)
-        return name in seen
+    def leads_to(self, name: str) -> tuple[str, ...]:
+        """Returns the rules that one leads to."""
+        if name not in self.led:
+            seen: dict[str, None] = {}
+            waiting = [name]
+            while waiting:
+                for token in self.rules[waiting.pop()].tokens:
+                    if token.kind == "name" and token.text in self.rules and token.text not in seen:
+                        seen[token.text] = None
+                        waiting.append(token.text)
+            self.led[name] = tuple(seen)
+        return self.led[name]
 
 
 class _Body:
@@ -90,12 +97,10 @@ class _Body:
             begin = self.at
             part = self.concatenation()
             right, self.ends_itself = self.ends_itself, False
-            if left and self.at == begin:
-                pass  # the rule alone says nothing
-            elif left:
-                (between if right else behind).append(part)
-            else:
+            if not left:
                 (before if right else plain).append(part)
+            elif self.at > begin:  # the rule alone says nothing
+                (between if right else behind).append(part)
             if not self.take("|"):
                 break
         if self.at < len(self.tokens):
@@ -200,6 +205,9 @@ class _Body:
         if self.sees("(") or (self.sees("[") and not self.rules.gbnf):
             return self.group()
         token = self.next("text", "regex", "name")
+        self.rules.read += 1
+        if self.rules.read > MAX_READ:
+            raise OptionError(f"grammar: it has more than {MAX_READ} parts, its templates and recursions written out")
         self.grow(1)
         if token.kind == "name":
             return self.named(token)
@@ -245,7 +253,7 @@ class _Body:
 
     def regex(self, token: Token) -> Expression:
         if self.rules.gbnf:
-            pattern, flags = "(?s)." if token.text == "." else token.text, ""
+            pattern, flags = "(?s)." if token.text == "." else gbnf_class(token.text), ""
         else:
             body, _, flags = token.text[1:].rpartition("/")
             pattern = body.replace("\\/", "/")
@@ -280,15 +288,10 @@ class _Body:
         return inner if token.text == "(" else repeat(inner, 0, 1)
 
     def unquote(self, token: Token) -> str:
-        written = token.text.removesuffix("i")
-        if self.rules.gbnf:
-            written = re.sub(r"\\x([0-9A-Fa-f]{2})", r"\\u00\1", written)
         try:
-            text = str(json.loads(written, strict=False))
-            text.encode()
+            return unquoted(token.text.removesuffix("i"), self.rules.gbnf)
         except ValueError:
-            raise token.refusal(f"{token.text} is no text: escapes are those of JSON") from None
-        return text
+            raise token.refusal(f"{token.text} is no text: escapes are those of JSON, \\xHH and \\UHHHHHHHH") from None
 
     def grow(self, parts: int) -> None:
         self.size += parts

@@ -1,7 +1,8 @@
 """Writes arrays of a plain schema as texts."""
 
 from collections.abc import Hashable
-from itertools import permutations
+from itertools import accumulate
+from math import comb
 
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
@@ -20,10 +21,12 @@ from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_places import Schema
 from gesso.constraints.json_text import array
 from gesso.constraints.json_values import Values
+from gesso.constraints.measures import spelled_size
+from gesso.constraints.tries import spelled_out
 from gesso.errors import OptionError
 
-MAX_SHUFFLED = 5
-"""Items of a `uniqueItems` that are written in any order; of more, in the order of the schema."""
+FEW, SHUFFLED_STATES = 5, 10_000
+"""Items of a `uniqueItems` that are written in any order in a large schema too, and the states that this may take."""
 
 
 class Arrays:
@@ -121,7 +124,7 @@ class Arrays:
                 break
             for value in given:
                 one = self.values.enum({**alternative, "enum": [value]}, pointer, ())
-                if not compile_bytes(one).empty:
+                if spelled_out(one) or not compile_bytes(one).empty:
                     texts[hashed(value)] = union([texts.get(hashed(value), NEVER), one])
         if not texts:
             if prefix:
@@ -129,18 +132,32 @@ class Arrays:
                     f"{pointer}/uniqueItems: with prefixItems it is only supported of items that are an enum"
                 )
             return self._distinct(rest, [alternative for alternative, _ in found], least, most, pointer, refs)
-        if len(texts) > MAX_SHUFFLED:
-            listed = Joined(
-                tuple((text, False) for text in texts.values()), self.form.item_separator, None, least, most
-            )
-            return sequence(Text("["), listed, Text("]"))
-        comma = Text(self.form.item_separator)
-        options: list[Expression] = []
-        for length in range(least, min(len(texts), most if most is not None else len(texts)) + 1):
-            for chosen in permutations(texts.values(), length):
-                parts = [part for text in chosen for part in (comma, text)][1:]
-                options.append(sequence(Text("["), *parts, Text("]")))
-        return union(options)
+        most = None if most is None or most >= len(texts) else most
+        shuffled = len(texts) if most is None else most
+        if self._has_room(list(texts.values()), shuffled):
+            return self._in_any_order(list(texts.values()), least, shuffled)
+        listed = Joined(tuple((text, False) for text in texts.values()), self.form.item_separator, None, least, most)
+        return sequence(Text("["), listed, Text("]"))
+
+    def _has_room(self, texts: list[Expression], most: int) -> bool:
+        """Tells whether an automaton may have a state for each set of items and each character of those that are
+        left: half of them, all in all."""
+        states = SHUFFLED_STATES if len(texts) <= FEW else self.form.distinct_states
+        room = 2 * states // sum(map(spelled_size, texts))
+        sets = accumulate(comb(len(texts), count) for count in range(most + 1))
+        return all(number <= room for number in sets)
+
+    def _in_any_order(self, texts: list[Expression], least: int, most: int) -> Expression:
+        """Arrays of these items, each of them once at most."""
+        comma = self.form.item_separator
+        if least > most:
+            return NEVER
+        parts = [repeat(union(texts), least, most, comma)]
+        for text in texts:
+            others = union(other for other in texts if other is not text)
+            once = sequence(repeat(sequence(others, Text(comma))), text, repeat(sequence(Text(comma), others)))
+            parts.append(union([once, repeat(others, separator=comma)]))
+        return sequence(Text("["), intersection(*parts), Text("]"))
 
     def _distinct(
         self, rest: list[Schema], found: list[Plain], least: int, most: int | None, pointer: str, refs: Refs

@@ -51,6 +51,7 @@ from gesso.constraints.json_keywords import (
     type_of,
     types,
 )
+from gesso.constraints.json_limits import LIMITS
 from gesso.constraints.json_numbers import (
     ZERO,
     Bound,
@@ -73,24 +74,6 @@ MANY_PARTS = 300
 """Values from which on it goes less deep most of the time, and is tried from there: a reading takes seconds in all."""
 
 
-def _limits(recursion: int, depth: int, references: int, distinct: int) -> dict[str, int]:
-    return {
-        "max_recursion": recursion, "max_depth": depth, "max_references": references, "distinct_states": distinct,
-    }  # fmt: skip
-
-
-_LIMITS: tuple[tuple[int, dict[str, Any]], ...] = (
-    (2_500, {"open_depths": (4, 3)}),
-    (3_000, {"open_depths": (3, 2)}),
-    (14_000, {"open_depths": (4, 3, 2)}),
-    (18_000, {"open_depths": (4, 2, 1)}),
-    (30_000, {"open_depths": (4, 1, 0), **_limits(recursion=2, depth=2, references=8, distinct=6_000)}),
-    (40_000, {"open_depths": (3, 1, 0), **_limits(recursion=1, depth=2, references=4, distinct=3_000)}),
-    (60_000, {"open_depths": (3, 0, -1), **_limits(recursion=1, depth=1, references=2, distinct=1_500)}),
-    (0, {"open_depths": (2, -1), **_limits(recursion=1, depth=1, references=1, distinct=1_000)}),
-)
-"""How deep goes what a schema leaves open, from deep to shallow: the first whose expression is no larger than the size
-before it. Of what the schema itself says, which is there each time, only a part counts."""
 _OWN = 0.5
 """Part of the size of the shallowest expression that counts."""
 
@@ -133,8 +116,8 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
             limited = replace(limited, open_depths=limits.get("open_depths", form.open_depths))
         return _Compiler(document, limited, most).read()
 
-    last = len(_LIMITS) - 1
-    shallowest, parts = read(_LIMITS[last][1], inf)
+    last = len(LIMITS) - 1
+    shallowest, parts = read(LIMITS[last][1], inf)
     known: dict[int, Expression | None] = {last: shallowest}
     size = cache(lambda place: spelled_size(known[place] or NEVER))
     free = (1 - _OWN) * size(last)
@@ -144,9 +127,9 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
         if place not in known:
             known[place] = None
             with suppress(_TooManyError):
-                known[place] = read(_LIMITS[place][1])[0]
+                known[place] = read(LIMITS[place][1])[0]
         found = known[place]
-        return found is not None and (found == NEVER or size(place) - free <= part * _LIMITS[place][0])
+        return found is not None and (found == NEVER or size(place) - free <= part * LIMITS[place][0])
 
     def deepest(part: float) -> Expression:
         if parts < MANY_PARTS:

@@ -49,27 +49,35 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 def least_bytes(expression: Expression) -> int:
     """Returns a lower bound of the bytes of each text."""
-    match expression:
-        case Text(text):
-            return len(encode(text))
-        case Chars() | Multiples():
-            return 1
-        case Sequence(parts):
-            return sum(map(least_bytes, parts))
-        case Union(options):
-            return min(map(least_bytes, options), default=0)
-        case Repeat(body, least):
-            return least * least_bytes(body)
-        case Joined(items):
-            return sum(least_bytes(item) for item, required in items if required)
-        case Intersection(parts):
-            return max(map(least_bytes, parts))
-        case Distinct(item, _, separator, least):
-            return 2 + least * least_bytes(item) + max(least - 1, 0) * len(separator)
-        case Whole(body) | Difference(body) | Fitting((body, *_)):
-            return least_bytes(body)
-        case _:
-            return 0
+    known: dict[int, int] = {}
+
+    def least(part: Expression) -> int:
+        if (found := known.get(id(part))) is None:
+            match part:
+                case Text(text):
+                    found = len(encode(text))
+                case Chars() | Multiples():
+                    found = 1
+                case Sequence(parts):
+                    found = sum(map(least, parts))
+                case Union(options):
+                    found = min(map(least, options), default=0)
+                case Repeat(body, times):
+                    found = times * least(body)
+                case Joined(items):
+                    found = sum(least(item) for item, required in items if required)
+                case Intersection(parts):
+                    found = max(map(least, parts))
+                case Distinct(item, _, separator, times):
+                    found = 2 + times * least(item) + max(times - 1, 0) * len(separator)
+                case Whole(body) | Difference(body) | Fitting((body, *_)):
+                    found = least(body)
+                case _:
+                    found = 0
+            known[id(part)] = found
+        return found
+
+    return least(expression)
 
 
 def has_anchor(expression: Expression) -> bool:

@@ -31,6 +31,8 @@ from gesso.errors import OptionError
 
 MAX_GRAPH = 400_000
 """States."""
+_COUNTING = -1
+"""No region: where a counter's step is."""
 
 
 class Graph:
@@ -49,7 +51,7 @@ class Graph:
         self.region: list[int] = []
         self.regions: list[Region] = [Region(0, 0, 1)]
         self.inside = 0
-        self._closed: dict[int, tuple[frozenset[int], bool]] = {}
+        self._closed: dict[int, tuple[frozenset[int], int]] = {}
 
     def add(self) -> int:
         """Returns a new state.
@@ -198,11 +200,10 @@ class Graph:
             AmbiguousCountError: not all states of regions agree on it.
         """
         if not (at_begin or at_end):
-            known = [self._closed.get(state) or self._close(state) for state in states]
-            if len(known) == 1 and not known[0][1]:
-                return Closed(known[0][0])
-            if not any(counts for _, counts in known):
-                return Closed(frozenset().union(*(found for found, _ in known)))
+            (found, region), *others = [self._closed.get(state) or self._close(state) for state in states]
+            if region != _COUNTING and all(other == region for _, other in others):
+                found = found.union(*(more for more, _ in others)) if others else found
+                return Closed(found, (region,), count) if region else Closed(found)
         extra = [self.free_at[kind] for kind, applies in ((False, at_begin), (True, at_end)) if applies]
         seen: dict[int, tuple[int, bool]] = {}
         waiting = [(state, count if self.region[state] else NO_COUNT, False) for state in states]
@@ -238,15 +239,16 @@ class Graph:
         Raises:
             SharedCountError: they have not been together before.
         """
-        if len(regions) > 1:
-            together = [self.regions[region] for region in regions]
-            starts = {start for region in together for start in (*region.starts, region.most + 1)}
-            for region in together:
-                if not starts <= {*region.starts, region.most + 1} | {s for s in starts if s > region.most}:
-                    for other in together:
-                        other.open_from(start for start in starts if start <= other.most)
-                    raise SharedCountError
-        bounds = [self.regions[region].interval(count) for region in regions]
+        together = [self.regions[region] for region in regions]
+        if len(together) == 1:
+            return together[0].interval(count)
+        starts = {start for region in together for start in (*region.starts, region.most + 1)}
+        for region in together:
+            if not starts <= {*region.starts, region.most + 1} | {s for s in starts if s > region.most}:
+                for other in together:
+                    other.open_from(start for start in starts if start <= other.most)
+                raise SharedCountError
+        bounds = [region.interval(count) for region in together]
         return max(low for low, _ in bounds), min(high for _, high in bounds)
 
     def ends_in(self, state: int) -> bool:
@@ -258,8 +260,8 @@ class Graph:
         leads = bool(self.free[state]) or state in self.steps
         return self.edges[state] != [] or not leads or state in self.free_at[True]
 
-    def _close(self, state: int) -> tuple[frozenset[int], bool]:
-        """What free steps lead to, and whether a counter is among it."""
+    def _close(self, state: int) -> tuple[frozenset[int], int]:
+        """What free steps lead to, and the region that all of it is in; `_COUNTING` where a counter's step is met."""
         if state not in self._closed:
             found, left = {state}, [state]
             while left:
@@ -267,8 +269,9 @@ class Graph:
                     if target not in found:
                         found.add(target)
                         left.append(target)
-            counts = bool(self.steps) and any(self.region[s] or s in self.steps for s in found)
-            self._closed[state] = frozenset(filter(self._says, found)), counts
+            regions = {_COUNTING if s in self.steps else self.region[s] for s in found}
+            region = regions.pop() if len(regions) == 1 else _COUNTING
+            self._closed[state] = frozenset(filter(self._says, found)), region
         return self._closed[state]
 
 

@@ -2,15 +2,17 @@ r"""Reads regular expressions into an `Expression`.
 
 `parse` reads the dialect that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
-`parse_search` reads ECMAScript's with the flag `u`, as JSON Schema has it: without `\a`, `\A`, `\z`, `\U`, `\x{H..}`,
-`(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind. Look-aheads and
-word boundaries are supported in both, in groups where these can be taken apart (see `regex_groups`).
+`parse_search` reads ECMAScript's with the flag `u`, as JSON Schema has it: without `\a`, `\A`, `\z`, `\Z`, `\U`,
+`\x{H..}`, `(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind.
+Look-aheads and word boundaries are supported in both, in groups where these can be taken apart (see `regex_groups`).
 
-    literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too  ^ $ \A \z
+    literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too
+    ^ $ \A \z \Z   the begin and the end of the whole text
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
     (?=..) (?!..) \b \B   outside of groups, and in groups that are repeated four times at most
-    (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect;   \p{L} \P{Letter} \p{gc=Lu}   in ECMAScript's
+    \p{L} \P{Letter} \p{gc=Lu}   general categories, of Rust's and ECMAScript's dialects
+    (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect
 
 `.` is any character but a newline. Everything else is refused by name: look-behind, back-references, possessive
 quantifiers, atomic groups, other flags, word boundaries and look-aheads in groups that may be repeated often, scripts,
@@ -43,9 +45,9 @@ MAX_DEPTH = 100
 
 _ANYTHING = Repeat(Chars(charset.ANY))
 _REFUSED_GROUPS = {
-    "=": "look-ahead", "!": "look-ahead", "<=": "look-behind", "<!": "look-behind", ">": "an atomic group",
-    "P=": "a back-reference", "(": "a condition", "#": "a comment", "|": "a branch reset", "&": "a subroutine",
-    "P>": "a subroutine", "R": "recursion",
+    **dict.fromkeys("=!", "a look-ahead in a group that cannot be taken apart"),
+    "<=": "look-behind", "<!": "look-behind", ">": "an atomic group", "P=": "a back-reference", "(": "a condition",
+    "#": "a comment", "|": "a branch reset", "&": "a subroutine", "P>": "a subroutine", "R": "recursion",
 }  # fmt: skip
 
 
@@ -118,13 +120,17 @@ class _Parser(Repeats):
         parts: list[Expression] = [] if head == EMPTY else [head]
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
             if tail is not None and (self.sees("(?=") or self.sees("(?!")):
-                return sequence(*parts, self.look_ahead(tail, parts == [Anchor(at_end=False)]))
+                return sequence(*parts, self.look_ahead(tail, parts == [Anchor(at_end=False)] or self.begins()))
             if tail is not None and (self.sees("\\b") or self.sees("\\B")):
                 return self.boundary(sequence(*parts) if parts else EMPTY, tail, behind_word)
             parts.append(self.quantified())
         if tail is not None:
             parts += [tail] if tail != EMPTY or not parts else []
         return sequence(*parts) if parts else EMPTY
+
+    def begins(self) -> bool:
+        """Tells whether what is read, outside of all groups, is where the text begins."""
+        return not self.ecma and (self.at == 0 or self.pattern[self.at - 1] == "|")
 
     def boundary(self, before: Expression, tail: Expression, behind_word: bool) -> Expression:
         """A boundary of words, or a place that is none, between what was read and what follows up to the end."""
@@ -165,24 +171,23 @@ class _Parser(Repeats):
         self.depth += 1
         # What is taken away has to be read the other way.
         self.wide ^= negative
-        ahead = sequence(Whole(self.alternatives()), _ANYTHING) if not self.sees(")") else _ANYTHING
+        inner = EMPTY if self.sees(")") else self.alternatives()
         self.wide ^= negative
         self.depth -= 1
         if not self.take(")"):
             raise self.refuse("an unmatched (", begin)
         if self.quantifier() is not None:
             raise self.refuse("a repeated look-ahead", begin)
-        inside = self.pattern[begin : self.at]
-        begins = "^" in inside.replace("[^", "").replace("\\^", "")
-        if begins and not at_begin:
+        if holds_anchor(inner, at_end=False) and not at_begin:
             raise self.refuse("^ in a look-ahead that is not at the begin is not supported", begin)
-        if "$" in inside:
-            ahead = self.anchored(inside, negative)
-        rest_begin = self.at
+        if holds_anchor(inner, at_end=True):
+            ahead = self.anchored(self.pattern[begin + 3 : self.at - 1], negative)
+        else:
+            ahead = sequence(Whole(inner), _ANYTHING)
         self.looked_ahead = True
         rest = self.concatenation(tail)
         self.looked_ahead = False
-        if "^" in self.pattern[rest_begin : self.at].replace("[^", "").replace("\\^", ""):
+        if holds_anchor(rest, at_end=False):
             raise self.refuse("a look-ahead before ^ is not supported", begin)
         if self.part and may_be_empty(rest):
             raise self.refuse("a look-ahead at the end of what a terminal matches is not supported", begin)
@@ -190,7 +195,7 @@ class _Parser(Repeats):
 
     def anchored(self, inside: str, negative: bool) -> Expression:
         """A look-ahead with an end anchor: the text that it is matched against goes on to the end."""
-        inner = _Parser(inside[3:-1], self.ecma, self.wide ^ negative)
+        inner = _Parser(inside, self.ecma, self.wide ^ negative)
         inner.ignores_case, inner.takes_all = self.ignores_case, self.takes_all
         found = Whole(inner.parse(_ANYTHING))
         return union([found, sequence(_ANYTHING, Text("\n"))]) if negative and inner.ends else found
@@ -228,7 +233,9 @@ class _Parser(Repeats):
         if c == "\\":
             if not self.ecma and self.take("A"):
                 return Anchor(at_end=False)
-            if not self.ecma and self.take("z"):
+            if not self.ecma and (self.sees("z") or self.sees("Z")):
+                self.ends |= self.take("Z")
+                self.take("z")
                 return Anchor(at_end=True)
             found = self.escape(begin)
             return self.letter(found) if isinstance(found, str) else Chars(self.folded(found[self.wide]))

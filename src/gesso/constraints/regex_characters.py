@@ -12,11 +12,10 @@ _NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_ESCAPES = {
     "b": "a word boundary in a group that cannot be taken apart",
     "B": "a word boundary in a group that cannot be taken apart",
-    "p": "a Unicode class", "P": "a Unicode class",
     "k": "a back-reference", "g": "a back-reference", "G": "an anchor to the last match", "K": "a reset of the match",
     "R": "a line break of any kind", "X": "a grapheme", "h": "a class of blanks", "H": "a class of blanks",
     "N": "a named character", "c": "a control character", "Q": "quoting", "E": "quoting", "C": "a single byte",
-    "0": "an octal number", "e": "an escape character", "Z": "an end that differs between dialects",
+    "0": "an octal number", "e": "an escape character",
 }  # fmt: skip
 
 
@@ -71,8 +70,8 @@ class Characters:
         narrow, wide = _NARROW["w"], charset.wide("w")
         return (wide, charset.complement(narrow)) if self.wide else (narrow, charset.complement(wide))
 
-    def unicode_class(self, begin: int) -> tuple[CharSet, CharSet]:
-        """Says what follows `\\p`, in its narrow and its wide reading."""
+    def unicode_class(self, begin: int, negated: bool) -> tuple[CharSet, CharSet]:
+        """Says what follows `\\p`, or `\\P`, in its narrow and its wide reading."""
         match = re.compile(r"\{([A-Za-z_0-9]+)(?:=([A-Za-z_0-9]+))?\}").match(self.pattern, self.at)
         if match is None:
             raise self.refuse("a Unicode class without a name", begin)
@@ -80,12 +79,17 @@ class Characters:
         name = match[2] if match[1] in ("General_Category", "gc") else match[1] if match[2] is None else ""
         if (found := unicode_sets.category(name or "")) is None:
             raise self.refuse(f"the Unicode class {match[0]} is not supported", begin)
-        return found
+        if not negated:
+            return found
+        narrow, wide = found
+        # To some dialects what differs in case only is not in it either.
+        wide = unicode_sets.both_cases(wide, wide=True) if self.ignores_case else wide
+        return charset.complement(wide), charset.complement(narrow)
 
     def escape(self, begin: int) -> str | tuple[CharSet, CharSet]:
         """Says what follows a backslash: a character, or a class in its narrow and its wide reading."""
         c = self.next("an escape")
-        if self.ecma and c in "aUAz":
+        if self.ecma and c in "aUAzZ":
             raise self.refuse(f"the escape \\{c} is not known to ECMAScript", begin)
         if self.ecma and c == "c":
             letter = self.next("an escape")
@@ -94,9 +98,8 @@ class Characters:
             return chr(ord(letter) % 32)
         if self.ecma and c == "0" and not (self.at < len(self.pattern) and self.pattern[self.at].isdigit()):
             return "\0"
-        if self.ecma and c in "pP":
-            narrow, wide = self.unicode_class(begin)
-            return (narrow, wide) if c == "p" else (charset.complement(wide), charset.complement(narrow))
+        if c in "pP":
+            return self.unicode_class(begin, negated=c == "P")
         if c in _CONTROLS:
             return _CONTROLS[c]
         if c in "xuU":

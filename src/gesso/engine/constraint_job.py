@@ -9,7 +9,7 @@ from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import OutputConstraint, get_lattice
-from gesso.engine.constraint_language import constraint_language
+from gesso.engine.constraint_language import constraint_language, tool_language
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig, RequestOptions
 from gesso.runner.protocol import Runner
@@ -66,19 +66,26 @@ def compile_constraint(
     name = config.constraint
     if name is None and calls is None:
         return None
-    if name is not None and calls is not None:
-        raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
+    called = bool(asked.tools) and asked.tool_choice != "none"
+    if name is not None and called and asked.tool_choice != "auto":
+        raise OptionError(f"tools and {name} contradict: a call that is asked for is the whole answer", option="tools")
     if shape.mask_token_id is not None:
         raise OptionError(
             f"{name or 'tools'}: a constraint chooses the whole canvas anew in every step, and of masks what is "
             "decoded stays",
             option=name or "tools",
         )
-    name, special = name or "tool_choice", () if calls is None else call_form.SPECIAL
+    text = constraint_language(config, asked.strict_schema) if name is not None else None
+    if text is not None and called:
+        calls = tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls, text)
+    special = () if calls is None else call_form.SPECIAL
     if missing := [token for token in special if token not in tokenizer.special]:
-        message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
-        raise OptionError(message, option=name)
-    language = constraint_language(config, asked.strict_schema) if calls is None else calls
+        at = "tools" if name is not None else "tool_choice"
+        message = f"{at}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
+        raise OptionError(message, option=at)
+    language = calls or text
+    assert language is not None  # one of them is what the request is held to
+    name = name or "tool_choice"
     if asked.thinking and all(token in tokenizer.special for token in reasoning.SPECIAL):
         language = _after_reasoning(language, len(special))
         special = (*special, *reasoning.SPECIAL)

@@ -5,7 +5,7 @@ from typing import Any
 
 from gesso.constraints.compile import Language, key_of
 from gesso.constraints.constraint import Constraint
-from gesso.constraints.expression import Expression, choices
+from gesso.constraints.expression import Expression, choices, union
 from gesso.constraints.grammar import parse_grammar
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import json_object
@@ -57,7 +57,7 @@ def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def tool_language(
-    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool
+    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool, text: Language | None = None
 ) -> Language | None:
     """Returns the language of an answer that may or must call `tools`; None where tools put no constraint on it.
 
@@ -66,12 +66,14 @@ def tool_language(
         choice: `auto`: text, then calls if any; `required`: calls alone; or the function that is called, as
             `{"type": "function", "function": {"name": ...}}`.
         parallel: whether there may be more than one call.
+        text: what an answer is held to that calls nothing; it has no calls behind its text then. None for any text.
 
     Raises:
         OptionError: an impossible choice, or a tool that is no function. A schema that is not supported is found when
             the language is read.
     """
-    if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
+    held = text is not None or not parallel or any(_function(tool).get("strict") for tool in tools)
+    if choice == "none" or (choice == "auto" and not held):
         return None
     if choice not in ("auto", "required") and not isinstance(choice, Mapping):
         raise OptionError(
@@ -91,12 +93,21 @@ def tool_language(
     schemas = {name: one.get("parameters") for name, one in functions.items() if asked or name in strict}
     # What is called of its own accord and is not strict may have any arguments.
     free = [name for name in functions if name not in schemas]
-    calls = (1 if asked else 0, None if parallel else 1)
+    calls = (1 if asked or text is not None else 0, None if parallel else 1)
 
     def read() -> tuple[Expression, tuple[str, ...]]:
-        return tool_calls(schemas, calls=calls, text_first=not asked, strict=strict, free=free)
+        return tool_calls(schemas, calls=calls, text_first=calls[0] == 0, strict=strict, free=free)
 
-    return _language("tools", (schemas, free, strict, calls), read)
+    made = _language("tools", (schemas, free, strict, calls), read)
+    return made if text is None else _either(text, made)
+
+
+def _either(text: Language, calls: Language) -> Language:
+    def read() -> tuple[Expression, tuple[str, ...]]:
+        (written, unknown), (made, unknown_of_calls) = text.read(), calls.read()
+        return union([written, made]), (*unknown, *unknown_of_calls)
+
+    return Language(("either", text.key, calls.key), read)
 
 
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:

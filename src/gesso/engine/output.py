@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.events import BlockCommitted
@@ -36,7 +37,6 @@ class OutputAssembler:
             constraint: what the output has to satisfy.
         """
         self._config = config
-        self._tokenizer = tokenizer
         self._special: Mapping[str, int] = tokenizer.special
         self.parser = OutputParser(tokenizer, config.stop)
         """Makes the tokens text, reasoning and calls."""
@@ -84,8 +84,9 @@ class OutputAssembler:
 
     def text_with(self, block: Sequence[int]) -> str:
         """Returns what a grader would get of the answer with one more block, which is not added."""
-        trial = OutputAssembler(self._config, self._tokenizer, self._response_prefix, self._last_pin, self._constraint)
-        for token in (*(self.tokens or self._response_prefix), *block):
+        trial = copy(self)
+        trial.tokens, trial.parser = [*self.tokens], self.parser.fork()
+        for token in (*(() if self.tokens else self._response_prefix), *block):
             if not trial.finished:
                 trial._take(token)
         trial.finish("cancelled")

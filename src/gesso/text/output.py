@@ -5,6 +5,7 @@ beginning of a stop string waits until it is known not to be, and a tool call wa
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from gesso.errors import TextError
@@ -26,18 +27,21 @@ class IncrementalDecoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._ids: list[int] = []
-        self._context = self._shown = 0
+        """The last tokens whose text was given out, and those behind them."""
+        self._shown = 0
+        """How many of them were given out."""
 
     def feed(self, token: int) -> str:
         """Returns the text that `token` completes, perhaps none."""
         self._ids.append(token)
         if self._is_hopeless(token):
             return ""
-        before = self._tokenizer.decode(self._ids[self._context : self._shown])
-        after = self._tokenizer.decode(self._ids[self._context :])
+        before = self._tokenizer.decode(self._ids[: self._shown])
+        after = self._tokenizer.decode(self._ids)
         if after.endswith(HALF) or len(after) <= len(before):
             return ""
-        self._context, self._shown = self._shown, len(self._ids)
+        del self._ids[: self._shown]
+        self._shown = len(self._ids)
         return after[len(before) :]
 
     def _is_hopeless(self, token: int) -> bool:
@@ -48,10 +52,16 @@ class IncrementalDecoder:
 
     def flush(self) -> str:
         """Returns what is still held back: a character that never became whole."""
-        before = self._tokenizer.decode(self._ids[self._context : self._shown])
-        after = self._tokenizer.decode(self._ids[self._context :])
-        self._context = self._shown = len(self._ids)
+        before = self._tokenizer.decode(self._ids[: self._shown])
+        after = self._tokenizer.decode(self._ids)
+        self._ids, self._shown = [], 0
         return after[len(before) :]
+
+    def fork(self) -> "IncrementalDecoder":
+        """Returns a decoder that goes on from here by itself."""
+        forked = copy(self)
+        forked._ids = [*self._ids]
+        return forked
 
 
 class StopStrings:
@@ -153,6 +163,14 @@ class OutputParser:
     def thinking(self) -> bool:
         """Tells whether the next token is part of the reasoning, or closes it."""
         return self._reasoning_decoder is not None
+
+    def fork(self) -> "OutputParser":
+        """Returns a parser that goes on from here by itself, at a cost that does not grow with the answer."""
+        forked = copy(self)
+        forked._answer, forked._stop, forked._call = self._answer.fork(), copy(self._stop), [*self._call]
+        reasoning = self._reasoning_decoder
+        forked._reasoning_decoder = None if reasoning is None else reasoning.fork()
+        return forked
 
     def feed(self, token: int) -> Delta:
         """Takes one token and returns what it adds."""
