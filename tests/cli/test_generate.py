@@ -133,8 +133,9 @@ def test_a_constraint_holds(gesso: Gesso, options: list[str], pattern: str, seed
 def test_files_say_what_the_answer_must_be(gesso: Gesso, tmp_path: Path) -> None:
     schema, grammar = tmp_path / "schema.json", tmp_path / "rules.lark"
     schema.write_text('{"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}')
-    grammar.write_text('start: "pear" | "fig"')
-    assert gesso("generate", PROMPT, "--seed", 1, "--grammar", grammar).out in {"pear\n", "fig\n"}
+    for mark in ("", "\ufeff"):
+        grammar.write_text(f'{mark}start: "pear" | "fig"', encoding="utf-8")
+        assert gesso("generate", PROMPT, "--seed", 1, "--grammar", grammar).out in {"pear\n", "fig\n"}
     array = json.loads(gesso("generate", PROMPT, "--seed", 1, "--json-schema", schema).out)
     assert array
     assert all(isinstance(item, bool) for item in array)
@@ -163,6 +164,7 @@ def test_the_prompt_may_come_from_standard_input(gesso: Gesso) -> None:
     assert gesso("generate", *options, stdin=PROMPT).out == expected
     assert gesso("generate", *options, stdin=PROMPT + "\n").out == expected, "a pipe's last line break is not meant"
     assert gesso("generate", *options, "-", stdin=PROMPT + "\n").out == expected
+    assert gesso("generate", *options, stdin="\ufeff" + PROMPT + "\n").out == expected, "a byte order mark is not meant"
     other = gesso("generate", *options, "--raw", stdin=PROMPT + "\n\n").out
     assert other == gesso("generate", *options, "--raw", PROMPT + "\n").out
 
@@ -194,6 +196,8 @@ def test_input_that_is_no_text_is_refused(gesso: Gesso, monkeypatch: pytest.Monk
 
 WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--nope"], "--nope"),
+    (["eval", "mini", "--failures", "-1"], "--failures must be at least 0, got -1"),
+    (["models", "--json", "show", "mini"], "--json stands behind the name"),
     (["generate", "x", "--sed", "3"], "--sed"),
     (["generate", "x", "y"], "unexpected extra argument"),
     (["generate", "x", "--seed"], "--seed"),
@@ -249,6 +253,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["train", "frobnicate"], "no recipe 'frobnicate'; known: mini"),
     (["train", "mini", "--stop-at", "0"], "--stop-at must be above 0"),
     (["train", "mini", "--max-minutes", "-1"], "--max-minutes must be above 0"),
+    (["train", "mini", "--within", "0"], "--within must be above 0 and finite, got 0"),
     (["train", "mini", "--threads", "none"], "Invalid value for '--threads'"),
     (["eval", "--task", "frobnicate"], "no task 'frobnicate'; known: json, code"),
     (["eval", "-n", "0"], "--examples must be at least 1"),

@@ -73,11 +73,11 @@ def test_a_first_interrupt_is_answered_while_the_step_goes_on(
     answered, rate, tell = threading.Event(), trainer.learning_rate, training.ProgressCallback.ending
     told_in_time: list[bool] = []
 
-    def interrupted(config: TrainConfig, step: int) -> float:
+    def interrupted(config: TrainConfig, step: int, spent: float) -> float:
         if not told_in_time:
             signal.raise_signal(signal.SIGINT)
             told_in_time.append(answered.wait(30))
-        return rate(config, step)
+        return rate(config, step, spent)
 
     def ending(callback: training.ProgressCallback) -> None:
         tell(callback)

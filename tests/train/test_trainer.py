@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
-from gesso.train.checkpoint import checkpoints
+from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
 from gesso.train.records import Record, TrainingCallback
@@ -48,6 +49,38 @@ def test_the_schedule() -> None:
     assert rates[100] == pytest.approx(0.0, abs=1e-12)
     assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
     assert learning_rate(TrainConfig(steps=5, learning_rate=1.0, warmup_steps=0), 0) == 1.0
+
+
+def test_the_schedule_along_the_time() -> None:
+    config = TrainConfig(steps=100, learning_rate=1.0, warmup_steps=10, within_minutes=5.0)
+    assert learning_rate(config, 1, spent=0.045) == pytest.approx(0.55), "warmed up along the time, too"
+    assert learning_rate(config, 1, spent=0.0999) == 1.0
+    assert learning_rate(config, 20, spent=0.55) == pytest.approx(0.5)
+    assert learning_rate(config, 55, spent=0.1) == pytest.approx(0.5), "where the steps are further than the time"
+    assert learning_rate(config, 20, spent=1.2) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(ConfigError, match=r"^within_minutes must be above 0 and finite, got nan$"):
+        TrainConfig(steps=1, within_minutes=float("nan"))
+
+
+def test_a_run_ends_with_its_time_and_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter([0.0, 0.25, 0.5, 1.0])
+    monkeypatch.setattr("gesso.train.clock.Clock.spent", lambda clock: next(shares))
+    timed = recipe(within_minutes=5.0, warmup_steps=0, learning_rate=1e-3, evaluate_every=100)
+    outcome = trainer.train(timed, tmp_path, device="cpu", callback=(told := Told()))
+    assert (outcome.reason, outcome.last.name) == ("within", "step-000003")
+    rates = [record["learning_rate"] for record in metrics(tmp_path).values() if "learning_rate" in record]
+    assert rates == pytest.approx([1e-3, 1e-3 * 0.5 * (1 + math.cos(math.pi / 4)), 0.5e-3])
+    assert len(told.looks) == 1, "as at the last step"
+
+
+def test_the_time_of_a_run_goes_on_with_it(tmp_path: Path) -> None:
+    timed = recipe(within_minutes=1e6)
+    train(timed, tmp_path, device="cpu", stop_at=2)
+    before = json.loads((tmp_path / "step-000002" / STATE).read_text("utf-8"))["seconds"]
+    last = train(timed, tmp_path, device="cpu", stop_at=4)
+    assert 0 < before < json.loads((last / STATE).read_text("utf-8"))["seconds"]
+    over = trainer.train(recipe(within_minutes=before / 120), tmp_path, device="cpu")
+    assert (over.reason, over.last) == ("within", last)
 
 
 def test_a_run_can_start_from_a_checkpoint(tmp_path: Path) -> None:

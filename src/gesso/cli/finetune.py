@@ -28,7 +28,12 @@ SamplePrompts = Annotated[
 HeldOutFiles = Annotated[list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.")]
 
 
-@flags_in_refusals(keep_checkpoints="--keep", own_draft_probability="--own-drafts", own_draft_rounds="--draft-rounds")
+@flags_in_refusals(
+    keep_checkpoints="--keep",
+    own_draft_probability="--own-drafts",
+    own_draft_rounds="--draft-rounds",
+    within_minutes="--within",
+)
 def finetune(
     data: Files = None,
     out: Out = None,
@@ -132,6 +137,7 @@ def finetune(
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
     stop_at: opt.StopAt = None,
+    within: opt.Within = None,
     max_minutes: opt.MaxMinutes = None,
     estimate: opt.Estimate = False,
     plot: opt.Plot = False,
@@ -190,6 +196,7 @@ def finetune(
         own_draft_rounds=DRAFT_ROUNDS if draft_rounds is None else draft_rounds,
         on_policy=on_policy,
         beta2=0.99,
+        within_minutes=within,
         prompt_loss=train_on_prompt,
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
         precision=cast("Precision", precision),

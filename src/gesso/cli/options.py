@@ -162,6 +162,13 @@ StopAt = Annotated[int | None, typer.Option(metavar="N", help="End after this st
 MaxMinutes = Annotated[
     float | None, typer.Option(metavar="X", help="Write a checkpoint and end after so many minutes.")
 ]
+Within = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MINUTES",
+        help="What the whole run may take: the learning rate falls along it, so that it is done when it is over.",
+    ),
+]
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw the losses into loss.png at the end.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")]

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from gesso.train.records import Outcome
 
 
-@flags_in_refusals()
+@flags_in_refusals(within_minutes="--within")
 def train(
     recipe: Annotated[str | None, typer.Argument(help="Name of a recipe; left out, the recipes are listed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE without it.")] = None,
     stop_at: opt.StopAt = None,
+    within: opt.Within = None,
     max_minutes: opt.MaxMinutes = None,
     export: opt.Export = None,
     context_parallel: opt.ContextParallel = 1,
@@ -38,7 +39,7 @@ def train(
     from gesso.train.recipes import RECIPES, about, load_recipe
 
     if recipe is None:
-        given = {"out": out, "stop_at": stop_at, "max_minutes": max_minutes, "precision": precision}
+        given = {"out": out, "stop_at": stop_at, "within": within, "max_minutes": max_minutes, "precision": precision}
         switches = {"export": export, "estimate": estimate, "plot": plot, "tensorboard": tensorboard}
         if asked := [name for name, value in {**given, **switches}.items() if value not in (None, False)]:
             raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
@@ -50,6 +51,8 @@ def train(
     if plan.start is not None and not plan.start.exists():
         raise OptionError(f"{recipe} goes on from {plan.start}, which is not here: run what writes it first")
     settings: dict[str, Any] = {"context_parallel": context_parallel}
+    if within is not None:
+        settings["within_minutes"] = within
     if precision is not None:
         settings["precision"] = precision
     plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, **settings))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REASONS = {
     "steps": "all steps are done",
+    "within": "the time that it was given is over",
     "stop_at": "--stop-at is reached",
     "patience": "the held-out loss (or reward) no longer gets better",
     "minutes": "--max-minutes are over",
@@ -33,15 +34,26 @@ REASONS = {
 class ProgressCallback(TrainingCallback):
     """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    def __init__(self, stack: ExitStack, within_minutes: float | None = None) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
+        left: tuple[ProgressColumn, ...] = (TimeRemainingColumn(),)
+        if within_minutes is not None:  # steps do not tell when it ends
+            left = TimeElapsedColumn(), TextColumn(f"of {within_minutes:g} min")
         columns = (
             TextColumn("step"),
             MofNCompleteColumn(),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
+            *left,
         )
         self.console = stderr_console(emoji=False)
         self.progress = stack.enter_context(Progress(*columns, console=self.console))
@@ -75,11 +87,11 @@ class ProgressCallback(TrainingCallback):
 class TensorBoardCallback(ProgressCallback):
     """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, within_minutes: float | None = None) -> None:
         from gesso.errors import OptionError
         from gesso.extras import pip_install
 
-        super().__init__(stack)
+        super().__init__(stack, within_minutes)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -152,7 +164,11 @@ def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
         stack.enter_context(first_interrupt(interrupted.set))
         if not is_main_process():
             return train(recipe, folder, **limits)
-        callback = TensorBoardCallback(stack, folder) if options.tensorboard else ProgressCallback(stack)
+        within = recipe.train.within_minutes
+        if options.tensorboard:
+            callback: ProgressCallback = TensorBoardCallback(stack, folder, within)
+        else:
+            callback = ProgressCallback(stack, within)
         with told_once(interrupted, callback.ending):
             outcome = train(recipe, folder, callback=callback, **limits)
     earlier = ", by an earlier run: nothing was trained now, and another --out begins anew"

@@ -57,6 +57,8 @@ class Progress:
     best_loss: float | None = None
     worse: int = 0
     """Looks at the held-out loss since then."""
+    seconds: float = 0.0
+    """Seconds of training so far, of a run that has so many; else 0, so that its files tell nothing of the machine."""
 
 
 def checkpoint_path(out: Path, step: int) -> Path:

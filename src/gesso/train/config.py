@@ -40,6 +40,9 @@ class TrainConfig:
     learning_rate: float = 2e-3
     warmup_steps: int = 200
     """Linear from zero; then cosine to zero at `steps`."""
+    within_minutes: float | None = None
+    """Minutes that the whole run takes at most: its rate goes along them where it would lag behind by the steps, and it
+    ends with them. The steps then depend on the machine."""
     beta1: float = 0.9
     beta2: float = 0.98
     weight_decay: float = 0.0
@@ -129,6 +132,8 @@ class TrainConfig:
         ):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
+        if self.within_minutes is not None and not 0 < self.within_minutes < math.inf:
+            raise ConfigError(f"within_minutes must be above 0 and finite, got {self.within_minutes}")
         if not 0 <= self.seed < 2**31:
             raise ConfigError(f"seed must be at least 0 and below 2^31, got {self.seed}")
         for name, kinds in (("precision", Precision), ("optimizer", Optimizer)):

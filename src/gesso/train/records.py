@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gesso.errors import TrainingError
+
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
-Reason = Literal["steps", "stop_at", "patience", "minutes", "interrupted"]
+Reason = Literal["steps", "within", "stop_at", "patience", "minutes", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,19 @@ class Outcome:
     """The one of the lowest held-out loss, where that is looked at and its checkpoint is kept."""
     reason: Reason
     """Why it ended."""
+
+
+def append_record(path: Path, record: Record | Evaluation | Sample) -> None:
+    """Appends a line to a file of records.
+
+    Raises:
+        TrainingError: it cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dataclasses.asdict(record)) + "\n")
+    except OSError as error:
+        raise TrainingError(f"{path} cannot be written: {error}") from error
 
 
 def truncate_records(path: Path, step: int) -> None:

@@ -25,11 +25,18 @@ from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
 
 
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """Returns the rate of a step: linear warm-up, then cosine to zero at `config.steps`; `step` counts from 0."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
+def learning_rate(config: TrainConfig, step: int, spent: float = 0.0) -> float:
+    """Returns the rate of a step: linear warm-up, then cosine to zero at `config.steps`.
+
+    Args:
+        step: counted from 0.
+        spent: share of `config.within_minutes` that is over: where fewer of the steps are done, the rate is that of the
+            step that would be due.
+    """
+    due = max(step, spent * config.steps)
+    if due < config.warmup_steps:
+        return config.learning_rate * min(1.0, (due + 1) / config.warmup_steps)
+    progress = (due - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 

@@ -2,15 +2,13 @@
 
 A step is a function of (weights, optimiser state, seed, step number): examples, canvases, times, noise and dropout are
 drawn from generators seeded by the last two. So a run that was cut off and resumed from a checkpoint goes on bit by bit
-as if it had not been. Micro-batches and processes divide a step's batch, or its sequences, and leave its loss what it
-was.
+as if it had not been, but for a rate that falls along the clock (`within_minutes`). Micro-batches and processes divide
+a step's batch, or its sequences, and leave its loss what it was.
 """
 
 import contextlib
 import dataclasses
-import json
 import math
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from gesso.train.checkpoint import (
     save_checkpoint,
     step_of,
 )
+from gesso.train.clock import Clock
 from gesso.train.distributed import (
     ProcessGroup,
     average_gradients,
@@ -55,6 +54,7 @@ from gesso.train.records import (
     Record,
     Sample,
     TrainingCallback,
+    append_record,
     truncate_records,
 )
 from gesso.train.reinforce.objective import PolicyObjective
@@ -132,6 +132,7 @@ class _Run:
             shard(self.model, self.objective.root, mesh, apart)
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision, group.rank, group.size)
         self.progress = self._resume()
+        self.clock = Clock(group, self.progress.seconds, recipe.train.within_minutes)
 
     def _resume(self) -> Progress:
         """Resumes from the newest checkpoint that is whole, and drops the records of later steps, and their
@@ -147,19 +148,20 @@ class _Run:
         return progress
 
     def go(self, stop_at: int | None, max_minutes: float | None, should_stop: Callable[[], bool]) -> Outcome:
-        config, started = self.recipe.train, time.monotonic()
+        config, clock = self.recipe.train, self.clock
         last = min(config.steps, stop_at or config.steps)
-        first = self.progress.step
+        first, spent = self.progress.step, clock.spent()
         path = checkpoint_path(self.out, first) if first else self.out
         reason: Reason = "steps" if last == config.steps else "stop_at"
-        if first >= last or self._out_of_patience():
-            return self._outcome(path, "patience" if first < last else reason)
+        if first >= last or self._out_of_patience() or spent >= 1:
+            return self._outcome(path, reason if first >= last else "within" if spent >= 1 else "patience")
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
-        totals, since, tokens, steps = torch.zeros(()), time.monotonic(), 0, 0
+        totals, since, tokens, steps = torch.zeros(()), clock.seconds, 0, 0
         batches = self.objective.batches(first, last)
         for step in range(first, last):
             batch = self._next_batch(batches)
-            measured, count = self._step(step, batch)
+            rate = learning_rate(config, step, spent)
+            measured, count = self._step(step, batch, rate)
             totals = totals + measured
             tokens += count
             steps += 1
@@ -170,29 +172,31 @@ class _Run:
                 )
             record, done = None, step + 1
             if done % config.log_every == 0 or done == last:
-                (*means, norm), now = (totals / steps).tolist(), time.monotonic()
+                (*means, norm), now = (totals / steps).tolist(), clock.seconds
                 record = self.objective.record(
                     means,
                     step=done,
-                    learning_rate=learning_rate(config, step),
+                    learning_rate=rate,
                     gradient_norm=round(norm, 4),
                     tokens_per_second=round(tokens / (now - since), 1),
-                    seconds=round(now - started, 1),
+                    seconds=round(now, 1),
                 )
-                self._append(METRICS, record)
+                self._write(METRICS, record)
                 totals, since, tokens, steps = torch.zeros(()), now, 0, 0
-            self.progress = dataclasses.replace(self.progress, step=done)
-            evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or done == config.steps)
+            spent = clock.spent()
+            self.progress = dataclasses.replace(self.progress, step=done, seconds=clock.bounded_seconds)
+            complete = done == config.steps or spent >= 1
+            evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or complete)
             improved = self._evaluate() if evaluates else False
-            if config.sample_every and (done % config.sample_every == 0 or done == config.steps):
+            if config.sample_every and (done % config.sample_every == 0 or complete):
                 self._sample()
-            late = max_minutes is not None and time.monotonic() - started > 60 * max_minutes
+            late = max_minutes is not None and clock.seconds > 60 * max_minutes
             stop = self._stop_reason(late, should_stop())
             if self._out_of_patience():
                 reason = "patience"
-            elif stop is not None and done < last:
-                reason = stop
-            ending = done == last or reason in ("patience", "minutes", "interrupted")
+            elif done < last and (spent >= 1 or stop is not None):
+                reason = "within" if spent >= 1 else stop or reason
+            ending = done == last or reason not in ("steps", "stop_at")
             if done % config.checkpoint_every == 0 or ending or improved:
                 path = self._save()
             self.callback.stepped(done, record)
@@ -245,11 +249,11 @@ class _Run:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
         return Outcome(last, best if best.exists() else None, reason)
 
-    def _step(self, step: int, batch: Any) -> tuple[torch.Tensor, int]:
+    def _step(self, step: int, batch: Any, rate: float) -> tuple[torch.Tensor, int]:
         """Takes one optimiser step; returns the objective's measures with the gradient norm behind them, and the tokens
         trained on."""
         config, group = self.recipe.train, self.group
-        set_rate(self.optimizer, learning_rate(config, step))
+        set_rate(self.optimizer, rate)
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         with self._keeping_steps():
@@ -273,7 +277,7 @@ class _Run:
             self.progress = dataclasses.replace(self.progress, best_loss=loss, best_step=self.progress.step, worse=0)
         else:
             self.progress = dataclasses.replace(self.progress, worse=self.progress.worse + 1)
-        self._append(METRICS, record)
+        self._write(METRICS, record)
         self.callback.evaluated(record)
         return improved
 
@@ -290,7 +294,7 @@ class _Run:
         """Answers the fixed prompts; a run survives one that cannot be answered."""
         try:
             for sample in answer_prompts(self.recipe, self.model, self.progress.step, self.out / ".text"):
-                self._append(SAMPLES, sample)
+                self._write(SAMPLES, sample)
                 self.callback.sampled(sample)
         except (UserError, OSError) as error:
             if self.group.is_main:
@@ -298,11 +302,6 @@ class _Run:
         finally:
             self.model.train()
 
-    def _append(self, name: str, record: Record | Evaluation | Sample) -> None:
-        if not self.group.is_main:
-            return
-        try:
-            with (self.out / name).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(dataclasses.asdict(record)) + "\n")
-        except OSError as error:
-            raise TrainingError(f"{self.out / name} cannot be written: {error}") from error
+    def _write(self, name: str, record: Record | Evaluation | Sample) -> None:
+        if self.group.is_main:
+            append_record(self.out / name, record)
