@@ -251,6 +251,24 @@ def test_sdk_thoughts_calls_and_frames(scripted: tuple[FakeService, Any]) -> Non
         assert [part.type for part in message.content] == ["thinking", "tool_use"]
         assert (message.content[1].name, message.content[1].input) == ("weather", {"city": "Köln"})
         assert message.stop_reason == "tool_use"
+    # The types of the client have fields that are none here, such as `caller`.
+    said: Any = [part.model_dump() for part in message.content]
+    told: Any = [{"type": "tool_result", "tool_use_id": message.content[1].id, "content": "rain"}]
+    service.events = FakeService().events
+    again = [*ASKED, {"role": "assistant", "content": said}, {"role": "user", "content": told}]
+    answered = client.messages.create(model="mini", max_tokens=32, messages=again)
+    again += [{"role": "assistant", "content": [part.model_dump() for part in answered.content]}, *ASKED]
+    assert client.messages.create(model="mini", max_tokens=32, messages=again).content[0].text == "Hello there"
+
+
+def test_sdk_models(scripted: tuple[FakeService, Any]) -> None:
+    _, client = scripted
+    listed = client.models.list()
+    assert ([model.id for model in listed], listed.has_more) == (["mini", "mini:sudoku"], False)
+    assert (listed.first_id, listed.last_id) == ("mini", "mini:sudoku")
+    told = client.models.retrieve("mini")
+    assert (told.display_name, told.type) == ("mini", "model")
+    assert told.created_at.tzinfo is not None
 
 
 def test_sdk_an_answer_without_a_word(scripted: tuple[FakeService, Any]) -> None:

@@ -281,6 +281,37 @@ def test_tools_are_shown_to_the_model(client: TestClient, service: FakeService) 
         assert dict(service.requests[-1].options) == {"tools": [WEATHER]}
 
 
+FORM: Any = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+
+
+def test_beside_tools_a_form_is_that_of_the_text(client: TestClient, service: FakeService) -> None:
+    """Where calls are asked for there is no text, and nothing of the form is left."""
+    held = {"tools": [WEATHER], "json_schema": {"type": "object"}}
+    assert options(client, service, tools=[WEATHER], response_format=FORM) == held
+    named = {"type": "function", "function": {"name": "weather"}}
+    for choice in ("required", named):
+        asked = options(client, service, tools=[WEATHER], response_format=FORM, tool_choice=choice)
+        assert asked == {"tools": [WEATHER], "tool_choice": choice}
+    assert options(client, service, tools=[WEATHER], response_format=FORM, tool_choice="none") == {
+        "json_schema": {"type": "object"},
+        "logit_bias": {call_token(service): -100.0},
+    }
+
+
+def test_names_of_functions_may_be_as_long_as_any_client_s(client: TestClient) -> None:
+    ask(client, tools=[{"type": "function", "function": {"name": "a" * 128}}])
+    refusal(client, tools=[{"type": "function", "function": {"name": "a" * 129}}])
+
+
+def test_what_says_nothing_of_the_answer_is_taken(client: TestClient, service: FakeService) -> None:
+    assert options(client, service, prompt_cache_key="a", prompt_cache_retention="24h") == {}
+    padding = {"include_usage": True, "include_obfuscation": False}
+    response = client.post("/v1/chat/completions", json=chat_body(stream=True, stream_options=padding))
+    assert response.status_code == 200
+    padded = refusal(client, stream=True, stream_options={"include_obfuscation": True})
+    assert padded["param"] == "stream_options.include_obfuscation"
+
+
 def test_none_shows_no_tools_and_bars_calls(client: TestClient, service: FakeService) -> None:
     ask(client, tools=[WEATHER], tool_choice="none", logit_bias={"7": 1})
     assert dict(service.requests[-1].options) == {"logit_bias": {7: 1.0, call_token(service): -100.0}}

@@ -144,7 +144,7 @@ def editor_request(**fields: Any) -> dict[str, Any]:
 
 def test_an_editor_that_reads_single_fields(mini_url: str) -> None:
     asked = ["content", *(f"timings/{name}" for name in sorted(TIMINGS)), "truncated", "tokens_cached", "nothing"]
-    answer = post(mini_url, "/infill", **editor_request(response_fields=asked)).json()
+    answer = post(mini_url, "/infill", **editor_request(response_fields=asked, input_suffix="\r\nfig\r\n")).json()
     assert set(answer) == set(asked) - {"nothing"}
     assert answer["timings/predicted_n"] > 0
     assert answer["timings/predicted_ms"] > 0

@@ -8,8 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from gesso.engine.events import Failed, Finished
+from gesso.models.card import ModelCard, Skill
 from gesso.text.output import ToolCall
-from server.conftest import running
+from server.conftest import make_client, running
 from server.fake import FakeService, block, result
 
 CALL = ToolCall("weather", '{"city": "Köln"}')
@@ -230,6 +231,39 @@ def test_sdk(scripted: tuple[FakeService, Any]) -> None:
     service.events = [block("Hello"), Failed("timeout", "not finished within 1 seconds")]
     with pytest.raises(ollama.ResponseError, match="not finished"):
         list(client.chat(model="mini", messages=ASKED, stream=True))
+
+
+def test_sdk_asks_what_there_is(scripted: tuple[FakeService, Any]) -> None:
+    import ollama
+
+    _, client = scripted
+    shown = client.show("mini")
+    assert shown.modelinfo == {"general.architecture": "diffusion_gemma", "diffusion_gemma.context_length": 4096}
+    assert "<|turn>" in shown.template
+    assert set(shown.capabilities) == {"completion", "insert", "tools", "thinking"}
+    assert client.show("mini:latest") == shown
+    (loaded, _) = client.ps().models
+    assert (loaded.model, loaded.context_length, loaded.expires_at.year) == ("mini:latest", 4096, 9999)
+    with pytest.raises(ollama.ResponseError, match="no model 'other'"):
+        client.show("other")
+
+
+def test_a_model_is_said_to_do_what_it_was_trained_to(service: FakeService) -> None:
+    skill = Skill("sums", "What is 1 + 1?", 1, 1, 1, 1, 1, 1, "")
+    for card, extra in (
+        (ModelCard((skill,)), set()),
+        (ModelCard((skill,), tool_calls=True), {"tools"}),
+        (ModelCard((skill,), thinking=True), {"thinking"}),
+    ):
+        shown = make_client(service, card=card).post("/api/show", json={"name": "mini"}).json()
+        assert set(shown["capabilities"]) == {"completion", "insert"} | extra
+
+
+@pytest.mark.parametrize("fields", [{}, {"model": "mini", "name": "mini:sudoku"}, {"model": "mini", "system": "x"}])
+def test_what_cannot_be_shown(client: TestClient, fields: dict[str, Any]) -> None:
+    response = client.post("/api/show", json=fields)
+    assert response.status_code == 400
+    assert set(response.json()) == {"error"}
 
 
 def test_sdk_tools(scripted: tuple[FakeService, Any]) -> None:

@@ -189,6 +189,32 @@ def test_only_json_is_taken(client: TestClient, kind: str | None) -> None:
     assert response.json()["error"]["code"] == "wrong_content_type"
 
 
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "gzip, br"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat"])
+def test_a_compressed_body_is_refused_as_that(client: TestClient, path: str, coding: str) -> None:
+    response = client.post(path, json=chat_body(), headers={"Content-Encoding": coding})
+    assert response.status_code == 415
+    assert f"Content-Encoding {coding}" in response.text
+    assert response.headers["accept-encoding"] == "identity"
+
+
+def test_a_body_that_says_it_is_not_compressed_is_taken(client: TestClient) -> None:
+    response = client.post("/v1/chat/completions", json=chat_body(), headers={"Content-Encoding": "Identity"})
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"diffusion": 3},
+        {"logit_bias": []},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "data:,"}]}]},
+    ],
+)
+def test_what_is_no_object_is_told_in_words_of_json(client: TestClient, fields: dict[str, Any]) -> None:
+    assert refusal(client, **fields)["message"].endswith(": input should be an object")
+
+
 def test_the_body_is_bounded(service: FakeService) -> None:
     client = make_client(service, max_body_bytes=1000)
     assert client.post("/v1/chat/completions", json=chat_body()).status_code == 200
@@ -212,7 +238,7 @@ def test_the_body_is_bounded(service: FakeService) -> None:
         {"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
         {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}},
         {"structured_outputs": {"json_object": True}},
-        {"response_format": {"type": "json_object"}, "tools": [TOOL]},
+        {"structured_outputs": {"regex": "a"}, "tools": [TOOL], "tool_choice": "required"},
     ],
 )
 def test_misshapen_constraints_are_refused(client: TestClient, fields: dict[str, Any]) -> None:

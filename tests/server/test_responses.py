@@ -1,6 +1,7 @@
 """`/v1/responses`: what OpenAI's own client sends and reads, and what is kept."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,6 +131,29 @@ def test_formats_tools_and_effort(client: TestClient, service: FakeService) -> N
     assert second.options["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
     assert second.options["tools"][0]["function"]["name"] == "weather"
     assert second.options["thinking"]
+
+
+def test_fields_of_an_earlier_answer_that_hold_nothing_are_none(client: TestClient) -> None:
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "a", "more": None}],
+    }
+    respond(client, input=[{**message, "phase": None}])
+    assert refusal(client, PATH, model="mini", input=[{**message, "phase": "x"}])["param"] == "input[0].phase"
+    wrong = {**message, "content": [{"type": "output_text", "text": None}]}
+    assert refusal(client, PATH, model="mini", input=[wrong])["param"] == "input[0].content[0].text"
+    assert refusal(client, PATH, model="mini", input="Hi", phase=None)["param"] == "phase"
+
+
+def test_reasoning_is_never_encrypted(client: TestClient, service: FakeService) -> None:
+    """Clients that keep a conversation by themselves ask for it, whatever the model."""
+    service.events = [Finished(result(text="Hi", reasoning="Hm."))]
+    thought = respond(client, include=["reasoning.encrypted_content"], store=False)["output"][0]
+    assert (thought["type"], thought["content"][0]["text"]) == ("reasoning", "Hm.")
+    assert "logprobs" not in service.requests[0].options
+    error = refusal(client, PATH, model="mini", input="Hi", include=["reasoning.encrypted_content"], top_logprobs=2)
+    assert error["param"] == "top_logprobs"
 
 
 def test_logprobs(client: TestClient, service: FakeService) -> None:
@@ -266,9 +290,37 @@ def test_sdk_calls_thoughts_and_frames(scripted: tuple[FakeService, Any]) -> Non
         final = stream.get_final_response()
     assert [item.type for item in final.output] == ["reasoning", "function_call"]
     assert json.loads(final.output[1].arguments) == {"city": "Köln"}
-    again = [*final.output, {"type": "function_call_output", "call_id": final.output[1].call_id, "output": "rain"}]
+    output = {"type": "function_call_output", "call_id": final.output[1].call_id, "output": "rain"}
     service.events = FakeService().events
-    assert client.responses.create(model="mini", input=again).output_text == "Hello there"
+    assert client.responses.create(model="mini", input=[*final.output, output]).output_text == "Hello there"
+    # The types of the client have fields that are none here, such as `caller` and `phase`.
+    plain: Any = [{"role": "user", "content": "Hi"}, *(item.model_dump() for item in final.output), output]
+    answered = client.responses.create(model="mini", input=plain)
+    plain += [item.model_dump() for item in answered.output]
+    assert client.responses.create(model="mini", input=plain).output_text == "Hello there"
+
+
+def test_sdk_what_was_parsed_comes_back(scripted: tuple[FakeService, Any]) -> None:
+    """The client sends what it made of a text beside the text."""
+    from pydantic import BaseModel
+
+    class City(BaseModel):
+        city: str
+
+    service, client = scripted
+    service.events = [Finished(result(text='{"city": "Oslo"}'))]
+    first = client.responses.parse(model="mini", input="Hi", text_format=City)
+    assert first.output_parsed == City(city="Oslo")
+    message = client.chat.completions.parse(
+        model="mini", messages=[{"role": "user", "content": "Hi"}], response_format=City
+    ).choices[0]
+    asked: Any = {"role": "user", "content": "Hi"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the client, when it writes its own type
+        client.responses.create(model="mini", input=[asked, *first.output, asked])
+        client.chat.completions.create(model="mini", messages=[asked, message.message, asked])
+    for request in service.requests[-2:]:
+        assert [turn["content"] for turn in request.prompt] == ["Hi", '{"city": "Oslo"}', "Hi"]
 
 
 def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:

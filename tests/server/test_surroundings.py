@@ -210,6 +210,8 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/api/chat",
         "/api/generate",
         "/api/tags",
+        "/api/ps",
+        "/api/show",
         "/api/version",
         "/version",
         "/props",

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Repeated, Strict, contradiction, only, refused
 
 _SHARED = ("top_p", "top_k", "seed")
 """Options of every request whose fields are called the same here."""
@@ -27,7 +27,7 @@ class Block(Strict):
     cache_control: Annotated[CacheControl | None, Field(description=NO_CACHE)] = None
 
 
-class TextBlock(Block):
+class TextBlock(Block, Repeated):
     type: Literal["text"]
     text: str
     citations: Annotated[None, refused("there are no documents to cite")] = None
@@ -52,7 +52,7 @@ class ImageBlock(Block):
     source: Annotated[EncodedSource | AddressSource, Field(discriminator="type")]
 
 
-class ThinkingBlock(Strict):
+class ThinkingBlock(Repeated):
     """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["thinking"]
@@ -60,7 +60,7 @@ class ThinkingBlock(Strict):
     signature: str = ""
 
 
-class ToolUseBlock(Block):
+class ToolUseBlock(Block, Repeated):
     type: Literal["tool_use"]
     id: str
     name: FunctionName

@@ -31,6 +31,7 @@ from gesso.server.infill import infill_routes
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
 from gesso.server.ollama import ollama_routes
+from gesso.server.ollama_catalogue import catalogue_routes
 from gesso.server.option_table import option_routes
 from gesso.server.props import props_routes
 from gesso.server.responses import ErrorResponse
@@ -83,6 +84,7 @@ def create_app(
         routes(context)
         for routes in (
             anthropic_routes,
+            catalogue_routes,
             chat_routes,
             completion_routes,
             choose_routes,

@@ -35,12 +35,19 @@ class JsonRequest(Request):
         """Reads the whole body, which is never empty.
 
         Raises:
-            ApiError: it is no JSON by its type, too large, or empty.
+            ApiError: it is no JSON by its type, compressed, too large, or empty.
         """
         if not hasattr(self, "_body"):
             kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise ApiError(400, "the body must have the Content-Type application/json", code="wrong_content_type")
+            if (coding := self.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+                raise ApiError(
+                    415,
+                    f"the body is sent as Content-Encoding {coding:.40}; send it as it is",
+                    code="unsupported_encoding",
+                    headers={"Accept-Encoding": "identity"},
+                )
             limit = self.app.state.context.settings.max_body_bytes
             parts, size = [], 0
             try:

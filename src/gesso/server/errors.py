@@ -16,6 +16,8 @@ from gesso.server.option_fields import in_fields, request_field
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 _ABSENT = object()
+_NO_OBJECT = dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "input should be an object")
+"""What to say instead of what pydantic does, by the type of an error: it names classes of ours."""
 
 
 class ApiError(HTTPException):
@@ -126,7 +128,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
         message = f"{param}: {error['ctx']['tag']!r} is none of {error['ctx']['expected_tags']}"
         code = "invalid_value"
     else:
-        what = str(error["msg"]).removeprefix("Value error, ")
+        what = _NO_OBJECT.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         message, code = f"{param or 'the body'}: {what[:1].lower()}{what[1:]}", "invalid_value"
     return ApiError(400, message, param=param, code=code)
 

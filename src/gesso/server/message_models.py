@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Repeated, Strict, refused
 
 MAX_MESSAGES = 2048
 MAX_PARTS = 1024
@@ -86,20 +86,21 @@ class UserMessage(Strict):
     name: NoName = None
 
 
-class FunctionCall(Strict):
+class FunctionCall(Repeated):
     name: FunctionName
     arguments: str
     """A JSON object as text."""
+    parsed_arguments: Parsed = None
 
 
-class ToolCall(Strict):
+class ToolCall(Repeated):
     id: str
     type: Literal["function"] = "function"
     function: FunctionCall
     index: int | None = None
 
 
-class AssistantMessage(Strict):
+class AssistantMessage(Repeated):
     """Repeats an earlier answer, as this server gave it. Its reasoning is taken and left out of the prompt, as the
     model's chat format has it."""
 
@@ -113,6 +114,7 @@ class AssistantMessage(Strict):
     audio: Annotated[None, refused("audio is not supported")] = None
     function_call: Annotated[None, refused("use tool_calls")] = None
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
+    parsed: Parsed = None
 
 
 class ToolMessage(Strict):

@@ -135,10 +135,12 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
     options = sampling_options(request)
     if request.max_completion_tokens is not None:
         options["max_new_tokens"] = request.max_completion_tokens
-    if isinstance(request.response_format, SchemaFormat):
-        options["json_schema"] = request.response_format.json_schema.schema_
-        options["strict_schema"] = request.response_format.json_schema.strict or None
-    elif isinstance(request.response_format, ObjectFormat):
+    # The form is the text's: where calls are asked for there is none.
+    form = None if request.asks_for_calls else request.response_format
+    if isinstance(form, SchemaFormat):
+        options["json_schema"] = form.json_schema.schema_
+        options["strict_schema"] = form.json_schema.strict or None
+    elif isinstance(form, ObjectFormat):
         options["json_object"] = True
     if request.prediction is not None and (text := request.prediction.text):
         options["prediction"] = text
@@ -149,7 +151,7 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
     thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))
     if request.tools and request.tool_choice != "none":
         options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.tools]
-        if request.tool_choice not in (None, "auto"):
+        if request.asks_for_calls:
             choice = request.tool_choice
             options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
         if request.parallel_tool_calls is False:

@@ -1,5 +1,7 @@
 """Serves `GET /v1/models`: the model, and one more for each adapter."""
 
+from datetime import UTC, datetime
+
 from fastapi import APIRouter
 
 from gesso.server.context import Context
@@ -17,6 +19,9 @@ def model_routes(context: Context) -> APIRouter:
             object="model",
             created=context.created,
             owned_by="gesso",
+            type="model",
+            display_name=model,
+            created_at=datetime.fromtimestamp(context.created, UTC),
             max_model_len=context.max_model_len,
             root=name,
             parent=None if model == name else name,
@@ -28,7 +33,8 @@ def model_routes(context: Context) -> APIRouter:
     @router.get("/v1/models")
     async def models() -> ModelList:
         """Lists the models that a request may name."""
-        return ModelList(object="list", data=[card(model) for model in context.models])
+        data = [card(model) for model in context.models]
+        return ModelList(object="list", data=data, has_more=False, first_id=data[0].id, last_id=data[-1].id)
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:

@@ -1,4 +1,4 @@
-"""Serves `/api/chat`, `/api/generate`, `/api/tags` and `/api/version`, as Ollama's clients read them."""
+"""Serves `/api/chat` and `/api/generate`, as Ollama's clients read them."""
 
 import json
 import time
@@ -10,7 +10,6 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
-from gesso import __version__
 from gesso.engine.events import BlockCommitted, Finished
 from gesso.engine.result import GenerationResult
 from gesso.server.body import UntypedJsonRoute, checked
@@ -20,6 +19,7 @@ from gesso.server.completions import submit_text
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
 from gesso.server.fill import insert
+from gesso.server.ollama_catalogue import plain_name
 from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
 from gesso.server.report import diffusion_report
 from gesso.server.requests import ChatRequest, CompletionRequest
@@ -27,18 +27,15 @@ from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
 from gesso.text.tool_calls import ToolCall
 
 NDJSON = "application/x-ndjson"
-TAG = ":latest"
-"""What Ollama's clients put behind a name that has no other tag."""
 Write = Callable[[str, str, tuple[ToolCall, ...]], dict[str, Any]]
 """Text, reasoning and calls as fields of one line."""
 
 
 def ollama_routes(context: Context) -> APIRouter:
     """Makes the routes of Ollama's interface over this engine."""
-    router = APIRouter(tags=["completions"])
-    asking = APIRouter(route_class=UntypedJsonRoute, tags=["completions"])
+    router = APIRouter(route_class=UntypedJsonRoute, tags=["completions"])
 
-    @asking.post("/api/chat", response_model=None)
+    @router.post("/api/chat", response_model=None)
     async def chat(body: OllamaChatRequest, http: HttpRequest) -> Response:
         """Answers messages, whole or as lines of JSON."""
         name = _name(context, body)
@@ -53,7 +50,7 @@ def ollama_routes(context: Context) -> APIRouter:
         choices = await submit_chat(context, request, http, places=places)
         return await _answer(body, choices, http, _message)
 
-    @asking.post("/api/generate", response_model=None)
+    @router.post("/api/generate", response_model=None)
     async def generate(body: OllamaGenerateRequest, http: HttpRequest) -> Response:
         """Answers one prompt, whole or as lines of JSON, or fills in what stands before a suffix."""
         name = _name(context, body)
@@ -79,24 +76,12 @@ def ollama_routes(context: Context) -> APIRouter:
             choices = await submit_chat(context, chat_request(body, name, asked, ()), http, places=places)
         return await _answer(body, choices, http, _response)
 
-    @router.get("/api/tags", response_model=None)
-    async def tags() -> Response:
-        """Lists the models that a request may name."""
-        return JSONResponse({"models": [_card(context, name) for name in context.models]})
-
-    @router.get("/api/version", response_model=None)
-    async def version() -> Response:
-        """Tells the server's version."""
-        return JSONResponse({"version": __version__})
-
-    router.include_router(asking)
     return router
 
 
 def _name(context: Context, body: OllamaRequest) -> str:
     """The model's id, with or without a tag; a length that is asked for has to be there."""
-    name = body.model.removesuffix(TAG) if body.model not in context.models else body.model
-    context.adapter(name)
+    name = plain_name(context, body.model)
     if body.options is not None:
         context.check_length(body.options.num_ctx, "options.num_ctx")
         context.check_length(body.options.num_predict, "options.num_predict")
@@ -256,22 +241,3 @@ def _encoded(line: dict[str, Any]) -> bytes:
 def _failure(error: ApiError) -> bytes:
     """An error in a stream has a code beside Ollama's own field, by which a router tells whose fault it is."""
     return _encoded({**error_body(error, "/api/"), "code": error.code})
-
-
-def _card(context: Context, name: str) -> dict[str, Any]:
-    model = name if ":" in name.rpartition("/")[2] else name + TAG
-    return {
-        "name": model,
-        "model": model,
-        "modified_at": datetime.fromtimestamp(context.created, UTC).isoformat(),
-        "size": 0,
-        "digest": "",
-        "details": {
-            "parent_model": "",
-            "format": "safetensors",
-            "family": context.service.engine.config.family,
-            "families": [context.service.engine.config.family],
-            "parameter_size": "",
-            "quantization_level": "",
-        },
-    }

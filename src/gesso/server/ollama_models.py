@@ -1,4 +1,4 @@
-"""Declares the bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
+"""Declares the bodies of `/api/chat`, `/api/generate` and `/api/show`: what Ollama's clients send."""
 
 from typing import Annotated, Any, Literal
 
@@ -97,6 +97,28 @@ class ModelOptions(Strict):
     def _check_length(self) -> "ModelOptions":
         if self.num_predict == 0:
             raise contradiction("options.num_predict", "must be at least 1, or -1")
+        return self
+
+
+class OllamaShowRequest(Strict):
+    """Asks what a model is."""
+
+    model: str | None = None
+    name: str | None = None
+    """`model`, as it was called before."""
+    verbose: Annotated[bool | None, Field(description="taken, because there is no more to tell")] = None
+
+    @property
+    def wanted(self) -> str:
+        """Returns the name of the model."""
+        return self.model or self.name or ""
+
+    @model_validator(mode="after")
+    def _check_name(self) -> "OllamaShowRequest":
+        if not self.wanted:
+            raise contradiction("model", "is missing")
+        if None not in (self.model, self.name) and self.model != self.name:
+            raise contradiction("name", "contradicts model")
         return self
 
 

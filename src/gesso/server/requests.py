@@ -26,6 +26,7 @@ MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
 NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
+NO_PADDING = "streams are not padded here"
 MEDIA_FIELDS = "mm_processor_kwargs."
 MAX_CONSTRAINT = 2**16
 """Characters of a regular expression or a grammar."""
@@ -50,6 +51,7 @@ def wants_drafts(diffusion: Diffusion | None) -> bool:
 
 class StreamOptions(Strict):
     include_usage: bool | None = None
+    include_obfuscation: Annotated[bool | None, only(False, because=NO_PADDING)] = None
 
 
 class StructuredOutputs(Strict):
@@ -178,6 +180,7 @@ class ChatRequest(Sampling):
     service_tier: Literal["auto", "default"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     modalities: Annotated[list[str] | None, only(["text"], because="the model writes text only")] = None
     functions: Annotated[None, refused("use tools")] = None
     function_call: Annotated[None, refused("use tool_choice")] = None
@@ -186,6 +189,11 @@ class ChatRequest(Sampling):
     verbosity: Annotated[None, refused("not supported; ask for it in the prompt")] = None
     web_search_options: Annotated[None, refused("the server opens no addresses")] = None
 
+    @property
+    def asks_for_calls(self) -> bool:
+        """Says whether the answer is calls of tools and nothing else."""
+        return bool(self.tools) and self.tool_choice not in (None, "none", "auto")
+
     @model_validator(mode="after")
     def _check_together(self) -> "ChatRequest":
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
@@ -193,8 +201,8 @@ class ChatRequest(Sampling):
         constrained = self.response_format is not None and not isinstance(self.response_format, TextFormat)
         if constrained and self.structured_outputs is not None:
             raise contradiction("structured_outputs", "contradicts response_format")
-        if (constrained or self.structured_outputs is not None) and self.tools and self.tool_choice != "none":
-            raise contradiction("tools", "do not go with a constraint on the whole answer; set tool_choice to none")
+        if self.structured_outputs is not None and self.asks_for_calls:
+            raise contradiction("structured_outputs", "a call that is asked for is the whole answer; see tool_choice")
         if self.prediction is not None and self.diffusion is not None and "start_canvas" in self.diffusion.options():
             raise contradiction("prediction", "contradicts diffusion.start_canvas")
         if self.top_logprobs is not None and not self.logprobs:
@@ -286,28 +294,3 @@ class CompletionRequest(Sampling):
             if value is not None and value is not False:  # `logprobs: 0` asks for them too
                 raise contradiction(name, "does not go with a suffix")
         return self
-
-
-class TokenizeRequest(Strict):
-    """Takes a text as it is, or messages as the chat template writes them."""
-
-    model: str | None = None
-    prompt: str | None = None
-    messages: Messages | None = None
-    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
-    chat_template_kwargs: TemplateOptions | None = None
-
-    @model_validator(mode="after")
-    def _check_one(self) -> "TokenizeRequest":
-        if (self.prompt is None) == (self.messages is None):
-            raise contradiction("prompt", "give either prompt or messages")
-        if self.messages is None and (self.tools is not None or self.chat_template_kwargs is not None):
-            raise contradiction("prompt", "tools and chat_template_kwargs need messages")
-        if self.chat_template_kwargs is not None and self.chat_template_kwargs.thinking_budget is not None:
-            raise contradiction("chat_template_kwargs.thinking_budget", "has no part in a prompt")
-        return self
-
-
-class DetokenizeRequest(Strict):
-    model: str | None = None
-    tokens: Annotated[list[TokenId], FirstError]

@@ -1,5 +1,6 @@
 """Declares the bodies that clients get, in OpenAI's shapes. What is not set is left out."""
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel
@@ -226,10 +227,15 @@ class TextCompletion(Answer):
 
 
 class ModelCard(BaseModel):
+    """Describes a model, with what clients of OpenAI's and of Anthropic's interface read."""
+
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: datetime
     max_model_len: int
     root: str
     parent: str | None
@@ -244,6 +250,9 @@ class ModelCard(BaseModel):
 class ModelList(BaseModel):
     object: Literal["list"]
     data: list[ModelCard]
+    has_more: Literal[False]
+    first_id: str
+    last_id: str
 
 
 class Tokens(BaseModel):

@@ -6,6 +6,7 @@ from typing import Any
 from gesso.server.body import checked
 from gesso.server.requests import ChatRequest
 from gesso.server.responses_models import (
+    LOGPROBS,
     CallItem,
     CallOutputItem,
     ImagePart,
@@ -39,7 +40,7 @@ def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> 
         "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,
         "response_format": _format(body),
     }
-    if body.include:
+    if LOGPROBS in (body.include or ()):
         given |= {"logprobs": True, "top_logprobs": body.top_logprobs}
     if body.tools:
         given["tools"] = [

@@ -8,8 +8,19 @@ from pydantic_core import PydanticCustomError
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs, wants_drafts
-from gesso.server.schema import Bounded, FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+from gesso.server.requests import MAX_CHOICES, NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
+from gesso.server.schema import (
+    Bounded,
+    FirstError,
+    FunctionName,
+    JsonObject,
+    Parsed,
+    Repeated,
+    Strict,
+    contradiction,
+    only,
+    refused,
+)
 
 _SHARED = ("top_p", "top_k", "temperature")
 """Options whose fields are called as in a chat completion."""
@@ -17,13 +28,14 @@ LOGPROBS = "message.output_text.logprobs"
 Status = Literal["in_progress", "completed", "incomplete"] | None
 
 
-class TextPart(Strict):
+class TextPart(Repeated):
     """Holds a part of a message; of an answer's, the fields beside its text have no part in a prompt."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
     logprobs: list[Any] | None = None
+    parsed: Parsed = None
 
 
 class ImagePart(Strict):
@@ -39,7 +51,7 @@ _Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 MediaParts = Annotated[list[_Part], FirstError, Field(max_length=MAX_PARTS)]
 
 
-class MessageItem(Strict):
+class MessageItem(Repeated):
     role: Literal["user", "assistant", "system", "developer"]
     content: str | MediaParts
     type: Literal["message"] | None = None
@@ -55,11 +67,12 @@ class MessageItem(Strict):
         return content
 
 
-class CallItem(Strict):
+class CallItem(Repeated):
     type: Literal["function_call"]
     call_id: str
     name: FunctionName
     arguments: str
+    parsed_arguments: Parsed = None
     id: str | None = None
     status: Status = None
 
@@ -72,7 +85,7 @@ class CallOutputItem(Strict):
     status: Status = None
 
 
-class ReasoningItem(Strict):
+class ReasoningItem(Repeated):
     """Repeats earlier reasoning, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["reasoning"]
@@ -137,7 +150,7 @@ class Reasoning(Strict):
 
 
 class ResponseStreamOptions(Strict):
-    include_obfuscation: Annotated[bool | None, only(False, because="streams are not padded here")] = None
+    include_obfuscation: Annotated[bool | None, only(False, because=NO_PADDING)] = None
 
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
@@ -157,7 +170,15 @@ class ResponsesRequest(Strict):
     tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
-    include: Annotated[list[Literal["message.output_text.logprobs"]], FirstError, Field(max_length=1)] | None = None
+    include: (
+        Annotated[
+            list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]],
+            FirstError,
+            Field(max_length=2),
+        ]
+        | None
+    ) = None
+    """Reasoning comes as it is, so nothing of it is encrypted: who asks for that as well gets what there is."""
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
     structured_outputs: StructuredOutputs | None = None
@@ -169,6 +190,7 @@ class ResponsesRequest(Strict):
     service_tier: Literal["auto", "default"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     conversation: Annotated[None, refused("use previous_response_id")] = None
     prompt: Annotated[None, refused("no prompts are kept here")] = None
     max_tool_calls: Annotated[None, refused("the server calls no tools")] = None
@@ -179,6 +201,6 @@ class ResponsesRequest(Strict):
             raise contradiction("diffusion.draft_frames", "needs stream: true")
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")
-        if self.top_logprobs is not None and not self.include:
+        if self.top_logprobs is not None and LOGPROBS not in (self.include or ()):
             raise contradiction("top_logprobs", f"needs include: [{LOGPROBS}]")
         return self

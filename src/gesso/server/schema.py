@@ -46,10 +46,28 @@ class Strict(BaseModel):
         return value
 
 
+class Repeated(Strict):
+    """Takes a part of an earlier answer as clients put it back: their types may have fields that are none here, which
+    are left out where they hold nothing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and None in value.values():
+            return {key: part for key, part in value.items() if part is not None or key in _required(cls)}
+        return value
+
+
 @functools.cache
 def _optional(model: type[BaseModel]) -> frozenset[str]:
     """The keys that need not be there."""
     return frozenset(field.alias or name for name, field in model.model_fields.items() if not field.is_required())
+
+
+@functools.cache
+def _required(model: type[BaseModel]) -> frozenset[str]:
+    """The keys that must be there."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items() if field.is_required())
 
 
 def _few(value: Any) -> Any:
@@ -108,6 +126,8 @@ FirstError: Any = Field(fail_fast=True)
 """Annotates a list whose first wrong item is enough to know of."""
 Bounded = BeforeValidator(_few)
 """Annotates an object whose keys are free: it has a bounded number of entries."""
+Parsed = Annotated[Any, Field(description="what the client's library read the text as: taken, and not looked at")]
+"""Annotates what a library puts beside the text of an answer, and sends back with it."""
 JsonObject = Annotated[dict[str, Any], AfterValidator(_finite)]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
-FunctionName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+FunctionName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{1,128}$")]

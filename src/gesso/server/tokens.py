@@ -1,10 +1,11 @@
 """Serves `POST /v1/tokenize` and `/v1/detokenize`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter
+from pydantic import Field, model_validator
 from starlette.requests import Request as HttpRequest
 
 from gesso.engine.prompt import PromptReader, encode_text
@@ -12,9 +13,36 @@ from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
+from gesso.server.message_models import Messages, Tool
 from gesso.server.messages import template_messages
-from gesso.server.requests import DetokenizeRequest, TokenizeRequest
+from gesso.server.requests import TemplateOptions
 from gesso.server.responses import Text, Tokens
+from gesso.server.schema import FirstError, Strict, TokenId, contradiction
+
+
+class TokenizeRequest(Strict):
+    """Takes a text as it is, or messages as the chat template writes them."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Messages | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "TokenizeRequest":
+        if (self.prompt is None) == (self.messages is None):
+            raise contradiction("prompt", "give either prompt or messages")
+        if self.messages is None and (self.tools is not None or self.chat_template_kwargs is not None):
+            raise contradiction("prompt", "tools and chat_template_kwargs need messages")
+        if self.chat_template_kwargs is not None and self.chat_template_kwargs.thinking_budget is not None:
+            raise contradiction("chat_template_kwargs.thinking_budget", "has no part in a prompt")
+        return self
+
+
+class DetokenizeRequest(Strict):
+    model: str | None = None
+    tokens: Annotated[list[TokenId], FirstError]
 
 
 def token_routes(context: Context) -> APIRouter:
