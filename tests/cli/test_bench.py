@@ -265,7 +265,7 @@ def test_the_peer_itself(bench: Gesso) -> None:
         (("--peer", "vllm"), "--peer 'vllm' does not exist; known: transformers"),
         (("--peer", "transformers", "--mode", "ar"), "--peer transformers writes canvases only"),
         (("--compare", "none.json"), "--compare none.json: No such file"),
-        (("--plot", "no/where.png"), "--plot no/where.png: there is no folder no"),
+        (("--plot", "no/where.png"), "--plot no/where.png: No such file or directory"),
         (("--plot", "where.txt"), "--plot where.txt: its name must end in .png, .svg, .pdf"),
         (("nowhere",), "no model 'nowhere'"),
         (("--device", "abacus"), "device 'abacus' does not exist"),

@@ -46,6 +46,11 @@ def test_a_line_is_a_message_and_answers_are_remembered(gesso: Gesso, partner: E
     assert heard(partner) == [start + ASK, start + turn("model", "fig") + turn("user", "two") + ASK]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_message(gesso: Gesso, partner: Engine) -> None:
+    gesso("chat", stdin="\ufeffone\n")
+    assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
+
+
 def test_clear_forgets_all_but_the_system_message(gesso: Gesso, partner: Engine) -> None:
     gesso("chat", "--system", "s", stdin="one\n/clear\ntwo\n")
     assert heard(partner)[1] == "<bos>" + turn("system", "s") + turn("user", "two") + ASK

@@ -174,6 +174,8 @@ def test_help_is_the_reference_pages(gesso: Gesso, monkeypatch: pytest.MonkeyPat
     outcome = gesso("generate", "--help")
     assert outcome.code == 0
     assert "\n".join(line.rstrip() for line in outcome.out.strip().splitlines()) in reference()
+    for name in ("json_schema", "max_denoising_steps", "negative_prompt"):
+        assert name not in outcome.out, "a command line has flags"
     bare = gesso()
     assert bare.code == 2
     assert "Usage: gesso" in bare.out

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from engine.tiny import reciter
 
-import gesso.api
 from cli.conftest import Gesso
+from gesso import api
 from gesso.cli.app import run
 from gesso.cli.files import write_atomically
 from gesso.control import job as gesso_job
@@ -39,7 +39,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Lets the model say a text."""
 
     def say(text: str, **options: Any) -> None:
-        monkeypatch.setattr(gesso.api, "load", lambda *_, **__: reciter(text, **options))
+        monkeypatch.setattr(api, "load", lambda *_, **__: reciter(text, **options))
 
     return say
 
@@ -107,6 +107,28 @@ def test_in_place_leaves_a_file_alone_that_must_not_be_written_to(
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize("command", [("edit", "Change 7 to 12."), ("fill",)])
+def test_a_folder_that_takes_no_files_is_told_before_anything_is_loaded(
+    gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    file = tmp_path / "text"
+    file.write_text("fig {{ }} plum")
+    monkeypatch.setattr(api, "load", None)
+    monkeypatch.setattr("os.access", lambda path, mode: not (mode & os.X_OK and Path(path) == tmp_path.resolve()))
+    outcome = gesso(command[0], file, *command[1:], "--in-place")
+    told = f"gesso: {file}: the folder {tmp_path.resolve()} takes no files: Permission denied\n"
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", told)
+
+
+def test_a_diff_of_a_name_that_is_no_text_has_its_bytes(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer("return 2 * x")
+    out = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr("gesso.cli.edit.read_text", lambda _: (TEXT.encode(), TEXT))
+    assert run(["edit", "caf\udce9.py", "Double it.", "--lines", "2", "--diff"]) == 0
+    assert out.buffer.getvalue().startswith(b"--- caf\xe9.py\n+++ caf\xe9.py\n")
+
+
 def test_in_place_writes_the_file_and_nothing_else(gesso: Gesso, file: Path, answer: Answer) -> None:
     answer("return 2 * x")
     before = file.stat()
@@ -116,6 +138,21 @@ def test_in_place_writes_the_file_and_nothing_else(gesso: Gesso, file: Path, ans
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
     assert file.stat().st_ino != before.st_ino, "a new file took its place"
     assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_in_place_keeps_the_owner_where_it_may(file: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+    given: list[tuple[int, int]] = []
+
+    def chown(_: str, user: int, group: int) -> None:
+        given.append((user, group))
+        if not allowed:
+            raise PermissionError(errno.EPERM, "no")
+
+    monkeypatch.setattr("os.chown", chown)
+    write_atomically(file, TEXT.encode(), b"new")
+    assert given == [(file.stat().st_uid, file.stat().st_gid)]
+    assert file.read_bytes() == b"new"
 
 
 def test_what_does_not_change_is_not_written(gesso: Gesso, file: Path, answer: Answer) -> None:

@@ -74,6 +74,14 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(api, "load", load)
 
 
+def test_a_text_that_begins_with_a_dash_is_told_where_it_stands(gesso: Gesso) -> None:
+    told = "gesso: No such option: -5\n  a text that begins with a dash stands last, behind --"
+    assert gesso("generate", "-5 + 3").err.startswith(told)
+    assert json.loads(gesso("generate", "-5 + 3", "--json").out)["error"]["hint"].endswith('gesso generate -- "-5 + 3"')
+    assert gesso("generate", "fig pear", "--nope=a b").err.count("\n") == 1
+    assert gesso("generate", "--", "-5 + 3").code == 0
+
+
 def test_a_hint_is_a_second_line(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, OptionError("it is\nwrong", option="max_denoising_steps", hint="give\nless"))
     outcome = gesso("generate", "x", "--json")

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gesso
+from gesso import api
 from gesso.cli.app import run
+from gesso.cli.files import check_output
+from gesso.errors import OptionError
 
 BEFORE, AFTER = "\ufeffdef f(x):\r\n\treturn ", "  \r\n\n# é 日本 \t"
 QUICK = ("--seed", 1, "--max-denoising-steps", 1, "--max-new-tokens", 3)
@@ -76,6 +79,30 @@ def test_standard_input_is_not_translated(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     assert run(["fill", "-", *(str(part) for part in QUICK)]) == 0
     assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(("name", "problem"), [("absent/x", "No such file or directory"), ("", "Is a directory")])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_loaded(
+    gesso: Gesso, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.setattr(api, "load", None)
+    shown = gesso("fill", file, "--output", tmp_path / name)
+    assert (shown.code, shown.out, shown.err) == (2, "", f"gesso: --output {tmp_path / name}: {problem}\n")
+    shown = gesso("generate", "x", "--trace", tmp_path / name)
+    assert (shown.code, shown.out, shown.err) == (2, "", f"gesso: --trace {tmp_path / name}: {problem}\n")
+
+
+@pytest.mark.parametrize(("denied", "name"), [("out", "out"), (".", "new")], ids=["a file", "a folder"])
+def test_what_must_not_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, name: str
+) -> None:
+    """Whoever runs the tests may write to any file: the system's answer is made up."""
+    (tmp_path / "out").touch()
+    check_output(tmp_path / name, "output")
+    monkeypatch.setattr("os.access", lambda path, _: Path(path).resolve() != (tmp_path / denied).resolve())
+    with pytest.raises(OptionError, match="Permission denied") as refused:
+        check_output(tmp_path / name, "output")
+    assert refused.value.option == "output"
 
 
 def test_a_terminal_shows_the_holes(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

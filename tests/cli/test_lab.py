@@ -52,6 +52,7 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("--task", "chess"), "no task 'chess'; known: "),
         (("nowhere.json",), "no grid nowhere.json: No such file or directory; a grid is a JSON file"),
         (("--set", "a='b"), "--set"),
+        (("--report", "no/where.html"), "--report no/where.html: No such file or directory"),
         (("--report", "lab.sqlite"), "--report is lab.sqlite, which is read from: name another file"),
         (("deep.json", "--report", "./deep.json"), "--report is deep.json, which is read from: name another file"),
     ],

@@ -5,8 +5,10 @@ import json
 import sys
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
-from gesso.cli.output import print_anything, print_json
+from gesso.cli.output import NARROWEST, print_anything, print_json, print_table
 
 TEXT = "fig \u4e2d \xe9 \U0001f600 \N{MIDDLE DOT}"
 
@@ -20,6 +22,32 @@ def test_json_is_json_in_every_encoding(monkeypatch: pytest.MonkeyPatch, encodin
     written = buffer.getvalue().decode(encoding)
     assert json.loads(written) == {"text": TEXT}
     assert (TEXT in written) == encoding.lower().startswith("utf")
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_json_of_a_name_that_is_no_text_is_ascii(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
+    """A name may hold bytes that are no UTF-8, which Python reads as half characters."""
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, encoding="utf-8", errors=errors))
+    print_json({"text": "caf\udce9"})
+    sys.stdout.flush()
+    assert json.loads(buffer.getvalue().decode("ascii")) == {"text": "caf\udce9"}
+
+
+@pytest.mark.parametrize("width", [5, 20, 40, NARROWEST - 1, NARROWEST, 200])
+def test_a_narrow_terminal_loses_no_cell(width: int) -> None:
+    console = Console(width=width, file=io.StringIO())
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for head in ("size", "parameters", "context", "canvas"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_row("skills", "21.3 MB", "10.6 M", "4,096", "64")
+    print_table(console, table)
+    assert isinstance(console.file, io.StringIO)
+    heads, row = console.file.getvalue().splitlines()
+    assert heads.split() == ["model", "size", "parameters", "context", "canvas"]
+    assert row.split() == ["skills", "21.3", "MB", "10.6", "M", "4,096", "64"]
+    assert console.width == width
 
 
 def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

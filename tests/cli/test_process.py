@@ -241,6 +241,35 @@ def test_output_that_nobody_takes_is_no_traceback(
     assert done.stderr.count("\n") <= 1
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ('generate "What is 4 + 5?" >&-', 0),
+        ('generate "What is 4 + 5?" 2>&-', 0),
+        ("generate <&-", 2),
+        ("edit - x <&-", 2),
+        ("edit text x --match fig --seed 1 >&- 2>&-", 0),
+        ("fill text --max-denoising-steps 1 --max-new-tokens 3 >&-", 0),
+        ("chat <&-", 0),
+        ("chat <&- >&- 2>&-", 0),
+    ],
+)
+def test_streams_that_are_closed_are_empty(
+    environment: dict[str, str], tmp_path: Path, command: str, code: int
+) -> None:
+    """As a service or a scheduled job may be started."""
+    (tmp_path / "text").write_text("fig {{ }} plum")
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m gesso {command}', sys.executable],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
 def test_every_encoding_can_be_printed_in(environment: dict[str, str], tmp_path: Path, encoding: str) -> None:
     """A file name that is told in JSON, and the help's and legend's characters."""

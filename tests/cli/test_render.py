@@ -144,7 +144,8 @@ def test_control_characters_never_reach_the_terminal(drawn: list[RenderableType]
 
 
 def test_printable_keeps_what_is_text() -> None:
-    for text in ("a b\n\tc", "caf\u00e9 \U0001f600 \u4e2d", "[bold]x[/bold]", ""):
+    spaces, joined = "10\u00a0%\u3000\u202f\u2009", "\u0645\u06cc\u200c\u0631 \U0001f469\u200d\U0001f467"
+    for text in ("a b\n\tc", "caf\u00e9 \U0001f600 \u4e2d", "[bold]x[/bold]", "", spaces, joined):
         assert printable(text) == text
     assert printable("a\x00b\x1b\x85\u2028\ud800") == "a" + "b".join(["\N{MIDDLE DOT}", "\N{MIDDLE DOT}" * 4])
     assert printable("a\tb", keep="\n") == "a\N{MIDDLE DOT}b"
@@ -157,7 +158,9 @@ def test_markup_in_the_text_is_text(drawn: list[RenderableType]) -> None:
     assert "[red]fig[/red] [/nope]" in screen(console)
 
 
-@pytest.mark.parametrize(("width", "height"), [(60, 20), (100, 50), (30, 10), (24, 12), (60, 6)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(60, 20), (100, 50), (30, 10), (24, 12), (60, 6), (40, 5), (20, 5), (12, 3)]
+)
 def test_a_frame_fits_on_the_screen(drawn: list[RenderableType], width: int, height: int) -> None:
     """What is taller than the screen could not be drawn over."""
     events, special = record(f"{WORDS}\n" * 9)

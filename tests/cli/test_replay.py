@@ -193,6 +193,7 @@ def test_mistakes_about_files_are_one_line(gesso: Gesso, trace: tuple[Path, Outc
     for arguments, told in (
         (("--html", tmp_path / "nosuch" / "x.html"), "--html"),
         (("--svg", tmp_path), "--svg"),
+        (("--speed", "nan"), "--speed must be at least 0, got nan"),
         (("--font", path), "--font has no meaning without --gif"),
         (("--gif", tmp_path / "x.gif", "--font", path), "cannot be read as a font"),
     ):

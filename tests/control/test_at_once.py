@@ -41,5 +41,8 @@ def test_it_takes_and_tells_what_its_job_takes(name: str) -> None:
 def test_what_the_job_refuses_is_refused(engine: Engine) -> None:
     with pytest.raises(OptionError):
         gesso.choose(engine, "What is 481 + 296?", [])
+    with pytest.raises(OptionError, match=r"^engine must be what gesso.load returns, got 'mini'") as refused:
+        gesso.fill("mini", "{{ }}")  # type: ignore[arg-type]
+    assert refused.value.option == "engine"
     with pytest.raises(TypeError, match="engine"):
         gesso.fill()  # type: ignore[call-arg]

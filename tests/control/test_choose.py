@@ -66,6 +66,8 @@ def test_more_answers_than_a_round_takes(tiny: Engine) -> None:
         (["a", ""], "an answer is empty"),
         (["a", "b", "a"], "'a' is given twice"),
         ("ab", "must be a list"),
+        (None, "must be a list"),
+        (5, "must be a list"),
         (["a", 5], "must be a list"),
         (["a", "x" * 40], "the canvas 8"),
         (["a", "<turn|>b"], "'<turn|>b' holds <turn|>"),
@@ -74,6 +76,11 @@ def test_more_answers_than_a_round_takes(tiny: Engine) -> None:
 def test_answers_that_cannot_be_compared_are_refused(tiny: Engine, options: Any, message: str) -> None:
     with pytest.raises(OptionError, match=f"^options.*{message}"):
         ask(tiny, options)
+
+
+def test_answers_may_come_one_after_the_other(tiny: Engine) -> None:
+    found = ask(tiny, (answer for answer in ["a", "b"]))
+    assert [choice.text for choice in found.choices] == ["a", "b"]
 
 
 @pytest.mark.parametrize("length", ["8", 0, 1.5])

@@ -198,6 +198,8 @@ def test_at_little_strength_most_of_the_text_stays(tiny: Engine) -> None:
     ("text", "options", "message"),
     [
         (TEXT, {"instruction": " \n"}, "^instruction is empty"),
+        (TEXT, {"instruction": 5}, "^instruction must be a string, got 5"),
+        (TEXT, {"name": 5}, "^name must be a string, got 5"),
         (" \r\n\t", {}, "^text: there is nothing to edit"),
         ("", {}, "^text: there is nothing to edit"),
         (TEXT, {"selection": Lines(3, 3)}, "^text: there is nothing to edit"),
@@ -207,6 +209,7 @@ def test_at_little_strength_most_of_the_text_stays(tiny: Engine) -> None:
         ("a \u2581 b", {}, "^text: the selection cannot be written exactly"),
         (TEXT, {"strength": 0}, "^strength must be above 0"),
         (TEXT, {"strength": 1.5}, "^strength must be above 0 and at most 1"),
+        (TEXT, {"strength": "low"}, "^strength must be a number of at least 0, got 'low'"),
         (TEXT, {"context": -1}, "^context must be an integer"),
         (TEXT, {"raw": True}, "^raw: an edit decides it"),
         (TEXT, {"start_canvas": [5] * CANVAS}, "^start_canvas: an edit decides it"),

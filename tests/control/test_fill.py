@@ -76,6 +76,27 @@ def test_random_documents_with_mini(mini: Engine) -> None:
         assert_exact(parse_document(source), run(mini, source, seed=rng.randrange(99), **QUICK))
 
 
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_model_reads_a_file_as_it_would_write_it(tiny: Engine, end: str, mode: str) -> None:
+    """A byte order mark, the kind of line ends and white space behind the last word say nothing of a hole."""
+    text = "fig:\n  {{ }}\n  apple"
+    found = requests_of(tiny, f"\ufeff{text}\n\t\n".replace("\n", end), "Fill it.", seed=1, mode=mode)
+    assert found == requests_of(tiny, text, "Fill it.", seed=1, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_files_of_every_kind_are_filled_alike(mini: Engine, start: str, end: str, mode: str) -> None:
+    ask = "Write a Python function add_seven that returns its argument plus 7."
+    source = start + "def add_seven(x):\n    return {{ }} \n\n".replace("\n", end)
+    assert run(mini, source, ask, seed=1, mode=mode).text == source.replace("{{ }}", "x + 7")
+    whole = start + "{{ }}\n".replace("\n", end)
+    written = "def add_seven(x):\n    return x + 7".replace("\n", end)
+    assert run(mini, whole, ask, seed=1, mode=mode).text == whole.replace("{{ }}", written)
+
+
 def test_a_hole_has_a_length_of_its_range(tiny: Engine) -> None:
     document = "fig {{: 2-4}}apple\n{{: 3}}, {{: 1-2}} pear"
     result = run(tiny, document, seed=3, alternatives=9)

@@ -15,7 +15,13 @@ NAMES = st.text(st.sampled_from("ab é_.-3'") | st.characters(codec="utf-8"), ma
 
 @pytest.mark.parametrize(
     ("around", "filled"),
-    [("a\r\nb\r\n", "x\r\ny\r\n"), ("a\nb\r\n", "x\ny\r\n"), ("a\nb", "x\ny\r\n"), ("ab", "x\ny\r\n")],
+    [
+        ("a\r\nb\r\n", "x\r\ny\r\n"),
+        ("a\nb\r\n", "x\ny\r\n"),
+        ("a\nb", "x\ny\r\n"),
+        ("ab", "x\ny\r\n"),
+        ("a\rb\r", "x\ry\r"),
+    ],
 )
 def test_lines_of_a_hole_end_as_all_others_do(around: str, filled: str) -> None:
     assert Document((around, ""), (Hole(),)).own_line_ends("x\ny\r\n") == filled

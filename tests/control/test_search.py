@@ -172,6 +172,7 @@ def test_jobs_share_rounds_and_say_what_they_say_alone(tiny: Engine) -> None:
     ("options", "option"),
     [
         ({"best_of": 0}, "best_of"),
+        ({"best_of": "4"}, "best_of"),
         ({"best_of": 257}, "best_of"),
         ({"select": "luck"}, "select"),
         ({"at_once": 0}, "at_once"),

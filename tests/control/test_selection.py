@@ -1,5 +1,7 @@
 """Which part of a text is meant: cut without loss, and put back without loss."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,3 +130,9 @@ def test_a_lone_carriage_return_stays() -> None:
 def test_a_byte_order_mark_stays() -> None:
     passage = Passage.of(Everything().of("\ufeffa\n"))
     assert (passage.text, passage.restore("b")) == ("a", "\ufeffb\n")
+
+
+@pytest.mark.parametrize("make", [lambda: Lines("1", 2), lambda: Lines(1, 2.0), lambda: Match(5)])  # type: ignore[arg-type]
+def test_what_is_no_number_or_text_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(OptionError, match=r"^(lines must be an integer|match must be a string), got "):
+        make()

@@ -18,9 +18,10 @@ def main() -> None:
 
     from gesso.cli.app import run
     from gesso.cli.failure import remark
-    from gesso.cli.output import print_anything
+    from gesso.cli.output import open_closed_streams, print_anything
     from gesso.cli.signals import INTERRUPTED
 
+    open_closed_streams()
     print_anything()
     try:
         SIGNALS.running = True

@@ -71,6 +71,8 @@ app.command(cls=Command)(lab)
 app.command(cls=Command)(plan)
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
+_DASH = 'a text that begins with a dash stands last, behind --, as in gesso generate -- "-5 + 3"'
+"""Hint where such a text was taken for an option."""
 
 
 def _version(wanted: bool) -> None:
@@ -86,6 +88,11 @@ def _top(
     ] = False,
 ) -> None:
     pass
+
+
+def _is_text(argument: str) -> bool:
+    """Says whether an argument that begins with a dash is no option."""
+    return argument.startswith("-") and any(character.isspace() for character in argument.partition("=")[0])
 
 
 def _command() -> Any:
@@ -107,7 +114,8 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return 2
-        return fail(error, error.format_message(), 2, command, arguments)
+        hint = _DASH if type(error).__name__ == "NoSuchOption" and any(map(_is_text, arguments)) else None
+        return fail(error, error.format_message(), 2, command, arguments, hint)
     except UserError as error:
         return fail(error, str(error), 2, command, arguments)
     except GessoError as error:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gesso.cli.files import check_output
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
 
@@ -130,5 +131,4 @@ def check_plot(plot: Path | None) -> None:
         raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
     if plot.suffix not in PICTURES:
         raise OptionError(f"--plot {plot}: its name must end in {', '.join(PICTURES)}", option="plot")
-    if not plot.parent.is_dir():
-        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")
+    check_output(plot, "plot")

@@ -158,7 +158,7 @@ def _ask(asks: bool) -> str | None:
         raise KeyboardInterrupt
     while True:
         try:
-            return input("> " if asks else "")
+            return input("> " if asks else "").removeprefix("\ufeff")  # a byte order mark is no part of a message
         except EOFError:
             if asks:
                 print()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.output import print_json
+from gesso.cli.output import print_json, print_table
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -65,5 +65,5 @@ def _show(result: "ChooseResult") -> None:
         style = "bold" if choice is result.best else ""
         table.add_row(Text(choice.text), f"{choice.denoising:.1%}", f"{choice.causal:.1%}", style=style)
     console = Console(highlight=False)
-    console.print(table)
+    print_table(console, table)
     console.print(f"shares among these answers, uncalibrated; seed {result.seed}", style="dim")

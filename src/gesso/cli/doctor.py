@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli.doctor_parts import NEEDED, missing_parts, version_of
-from gesso.cli.output import format_bytes
+from gesso.cli.output import format_bytes, print_table
 
 if TYPE_CHECKING:
     import torch
@@ -180,7 +180,7 @@ def _show(facts: dict[str, Any]) -> None:
         for name, value in rows.items():
             table.add_row(Text(f"  {name}"), Text(value))
         console.print(Text(title, "bold"))
-        console.print(table)
+        print_table(console, table)
 
     section("versions", {name: found or "not installed" for name, found in facts["versions"].items()})
     cpu = facts["cpu"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.files import read_text, write_atomically
+from gesso.cli.files import check_replaceable, read_text, write_atomically
 from gesso.cli.output import print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
@@ -69,7 +69,9 @@ def edit(
     _check(file, diff=diff, in_place=in_place, interactive=interactive, as_json=as_json)
     selection = selection_of(lines, match)
     data, text = read_text(file)
-    # A text that has no such part is refused before the model is loaded.
+    # What cannot be edited or written is refused before the model is loaded.
+    if in_place or interactive:
+        check_replaceable(Path(file))
     selected = selection.of(text).selected
     from gesso.cli.other_words import is_named, suited
     from gesso.control.edit import CONTEXT, STRENGTH
@@ -167,6 +169,7 @@ def _answer() -> str:
         try:
             answer = input(QUESTION).strip().lower()
         except EOFError:
+            print()
             return "q"
         if answer in ("y", "n", "a", "q"):
             return answer
@@ -188,7 +191,8 @@ def _print_diff(result: "EditResult") -> None:
 
     if not sys.stdout.isatty():
         sys.stdout.flush()
-        sys.stdout.buffer.write(result.diff.encode())
+        # The file's name may hold bytes that are no UTF-8.
+        sys.stdout.buffer.write(result.diff.encode(errors="surrogateescape"))
         sys.stdout.buffer.flush()
         return
     console = Console(highlight=False)

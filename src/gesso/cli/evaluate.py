@@ -8,7 +8,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli import search
 from gesso.cli.likelihood import measure_likelihood
-from gesso.cli.output import print_json
+from gesso.cli.output import print_json, print_table
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 from gesso.train.search_options import SearchOptions
 
@@ -108,6 +108,8 @@ def evaluate(
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS, default_tasks
 
+    if failures < 0:
+        raise OptionError(f"--failures must be at least 0, got {failures}", option="failures")
     # Made before anything else: it refuses what goes with nothing.
     asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
     if likelihood is not None or samples is not None:
@@ -136,11 +138,11 @@ def evaluate(
         print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
         return 0
     shown = Console(highlight=False)
-    shown.print(_summary(scores))
+    print_table(shown, _summary(scores))
     for score in scores:
         if score.groups or score.shares:
             shown.print()
-            shown.print(_details(score))
+            print_table(shown, _details(score))
     for score in scores:
         for prompt, expected, found in score.wrong[:failures]:
             gap = "\n" if "\n" in expected else " "

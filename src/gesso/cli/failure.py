@@ -10,11 +10,13 @@ from gesso.cli.output import print_json
 from gesso.errors import GessoError, OptionError
 
 
-def fail(error: Exception, message: str, code: int, command: Any, arguments: Sequence[str]) -> int:
+def fail(
+    error: Exception, message: str, code: int, command: Any, arguments: Sequence[str], hint: str | None = None
+) -> int:
     """Says what is wrong; returns the exit code.
 
-    A hint of the error stands on a second line. Where the command line asks for JSON, an object `error` with `message`,
-    `option`, `hint` and `type` is the output.
+    A hint, this one or the error's own, stands on a second line. Where the command line asks for JSON, an object
+    `error` with `message`, `option`, `hint` and `type` is the output.
 
     Args:
         message: what people read; white space in it becomes single spaces.
@@ -23,7 +25,7 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
     """
     command, as_json = _asked(command, arguments)
     message = " ".join(message.split())
-    hint = " ".join((getattr(error, "hint", None) or "").split()) or None
+    hint = hint or " ".join((getattr(error, "hint", None) or "").split()) or None
     try:
         if as_json:
             kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"

@@ -1,11 +1,12 @@
-"""Reads and writes the files of commands, to the byte."""
+"""Reads and writes the files of commands, to the byte, and says beforehand what could not be written."""
 
+import contextlib
 import errno
 import os
 import sys
 from pathlib import Path
 
-from gesso.errors import GessoError, TextError
+from gesso.errors import GessoError, OptionError, TextError
 
 
 def read_text(file: str) -> tuple[bytes, str]:
@@ -22,26 +23,63 @@ def read_text(file: str) -> tuple[bytes, str]:
         raise TextError(f"{'standard input' if file == '-' else file} is no UTF-8 text: {error}") from None
 
 
-def write_atomically(path: Path, old: bytes, new: bytes) -> None:
-    """Puts `new` in the place of a file that holds `old`, or leaves it as it is; its mode is kept.
+def check_output(path: Path, option: str) -> None:
+    """Refuses a file that could not be written in the end, before a command does its work.
+
+    Args:
+        option: the one that names the file.
 
     Raises:
-        GessoError: the file holds something else by now.
-        PermissionError: it must not be written to.
+        OptionError: it is a folder, its folder does not exist, or one of them must not be written to.
     """
-    import shutil
-    import tempfile
+    folder = path.resolve().parent
+    if path.exists():
+        obstacle = errno.EISDIR if path.is_dir() else 0 if os.access(path, os.W_OK) else errno.EACCES
+    elif not folder.is_dir():
+        obstacle = errno.ENOENT
+    else:
+        obstacle = 0 if os.access(folder, os.W_OK | os.X_OK) else errno.EACCES
+    if obstacle:
+        raise OptionError(f"--{option} {path}: {os.strerror(obstacle)}", option=option)
 
+
+def check_replaceable(path: Path) -> None:
+    """Refuses a file whose place another one could not take.
+
+    Raises:
+        PermissionError: it must not be written to, or its folder takes no files.
+    """
     # A link stays a link: what it leads to is written.
     target = path.resolve()
     if not os.access(target, os.W_OK):  # another file could take its place all the same
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        named = f"{path}: the folder {target.parent} takes no files"
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), named)
+
+
+def write_atomically(path: Path, old: bytes, new: bytes) -> None:
+    """Puts `new` in the place of a file that holds `old`, or leaves it as it is; its mode is kept, and its owner where
+    whoever writes may give files away.
+
+    Raises:
+        GessoError: the file holds something else by now.
+        PermissionError: see `check_replaceable`.
+    """
+    import shutil
+    import tempfile
+
+    check_replaceable(path)
+    target = path.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".gesso-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(new)
             file.flush()
             os.fsync(file.fileno())
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                os.chown(name, target.stat().st_uid, target.stat().st_gid)
         shutil.copymode(target, name)
         if target.read_bytes() != old:
             raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")

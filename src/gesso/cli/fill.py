@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.files import read_text, write_atomically
+from gesso.cli.files import check_output, check_replaceable, read_text, write_atomically
 from gesso.cli.output import print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
@@ -71,8 +71,12 @@ def fill(
     if in_place and file == "-":
         raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     data, text = read_text(file)
-    # A text without a hole is refused before the model is loaded.
+    # A text without a hole, and what cannot be written, are refused before the model is loaded.
     document = parse_document(text)
+    if in_place:
+        check_replaceable(Path(file))
+    if output is not None:
+        check_output(output, "output")
     from gesso.cli.other_words import is_named, suited
     from gesso.control.fill import fill as fill_job
 

@@ -9,6 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli import search
+from gesso.cli.files import check_output
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED
 from gesso.generation import engine_options
@@ -29,13 +30,15 @@ Plain = Annotated[
 ]
 
 
-_MODEL = (
-    "Bundled name, checkpoint folder, GGUF file or Hugging Face id. Without it skills answers a prompt with words, or "
-    "in a wording, that mini was not trained on."
-)
+_HELPS = {
+    "model": "Bundled name, checkpoint folder, GGUF file or Hugging Face id. Without it skills answers a prompt with "
+    "words, or in a wording, that mini was not trained on.",
+    "images": "An image that the prompt is about, before its text.",
+    "videos": "A clip that the prompt is about, behind the images.",
+}
 
 
-@opt.takes(engine_options(), helps={"model": _MODEL})
+@opt.takes(engine_options(), helps=_HELPS)
 def generate(
     context: typer.Context,
     options: dict[str, Any],
@@ -56,7 +59,11 @@ def generate(
     reward_scale: search.RewardScale = None,
     augment: search.Augment = None,
 ) -> int:
-    """Generate text, and watch the canvas resolve."""
+    """Generate text, and watch the canvas resolve.
+
+    A canvas is a block of tokens that is written all at once. It begins as noise; every denoising step keeps what the
+    model is sure of and turns the rest into noise again, until nothing changes any more.
+    """
     from gesso.errors import OptionError
 
     raw = options.get("raw", False)
@@ -64,6 +71,8 @@ def generate(
         raise OptionError(
             "--raw takes the prompt as it is; --system and --thinking need the chat template", option="raw"
         )
+    if trace is not None:
+        check_output(trace, "trace")
     if as_json and plain:
         raise OptionError("--json and --plain contradict each other", option="plain")
     if choice:
@@ -116,7 +125,7 @@ def read_prompt(prompt: str | None) -> str:
         text = sys.stdin.read()
     except UnicodeDecodeError as error:
         raise TextError(f"standard input is no UTF-8 text: {error}", option="prompt") from None
-    text = text.removesuffix("\n")
+    text = text.removeprefix("\ufeff").removesuffix("\n")  # a byte order mark is the encoding's, not the prompt's
     if not text.strip():
         raise TextError("the prompt on standard input is blank", option="prompt")
     return whole_characters(text)

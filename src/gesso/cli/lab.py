@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.output import print_json
+from gesso.cli.files import check_output
+from gesso.cli.output import print_json, print_table
 from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def lab(
         raise OptionError(f"--max-minutes must be above 0 and finite, got {max_minutes:g}", option="max_minutes")
     if report is not None and report.resolve() in [file.resolve() for file in (store, grid) if file is not None]:
         raise OptionError(f"--report is {report}, which is read from: name another file", option="report")
+    if report is not None:
+        check_output(report, "report")
     wanted = _grid(grid, model, task, setting)
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid
@@ -165,7 +168,7 @@ def _show(result: "LabResult") -> None:
         for row in rows:
             told = cells(row)
             table.add_row(*(Text(told[place]) for place in SHOWN), style="bold" if row.best else "")
-        console.print(table)
+        print_table(console, table)
         area = accuracy_under_parallelism([(row.tokens_per_forward, row.right / row.examples) for row in rows])
         console.print(f"{AREA}: {area:.0f}", style="dim")
     console.print("p (Holm): how likely chance alone makes such a difference to the first setting", style="dim")

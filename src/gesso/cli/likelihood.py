@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gesso.cli import options as opt
-from gesso.cli.output import print_json
+from gesso.cli.output import print_json, print_table
 from gesso.errors import OptionError
 from gesso.load_options import LoadOptions
 
@@ -60,7 +60,7 @@ def measure_likelihood(
         nats = f"at most {found.bound_nats:.1f} \N{PLUS-MINUS SIGN} {1.96 * (found.bound_error or 0):.1f}"
         table.add_row("denoiser", nats, f"{found.bound_nats_per_token:.4f}", f"{low:.4f} to {high:.4f}")
     console = Console(highlight=False)
-    console.print(table)
+    print_table(console, table)
     facts = [f"{found.examples} answers", f"{found.tokens} tokens", f"perplexity {found.perplexity:.3f}"]
     console.print("; ".join([*facts, f"{found.greedy} greedy"]), style="dim")
     return 0

@@ -8,7 +8,8 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.help import Command, Group
-from gesso.cli.output import format_bytes, print_json
+from gesso.cli.output import format_bytes, print_json, print_table
+from gesso.errors import OptionError
 
 if TYPE_CHECKING:
     from gesso.models.card import ModelCard
@@ -30,6 +31,8 @@ UNKNOWN = "in its format; no card says whether it was trained for them"
 @models.callback()
 def _list(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise OptionError("--json stands behind the name: gesso models show NAME --json", option="as_json")
         return
     from rich.console import Console
     from rich.table import Table
@@ -56,7 +59,7 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
         figures = (_figure(model.get(name)) for name in ("parameters", "context", "canvas_length"))
         table.add_row(model["name"], model["where"], format_bytes(model["bytes"]), *figures)
     console = Console(highlight=False)
-    console.print(table)
+    print_table(console, table)
     console.print()
     for model in found:
         console.print(Text.assemble((model["name"], "bold"), ": ", _sentence(model)))
@@ -65,7 +68,9 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
 
 @models.command(cls=Command)
 def show(
-    model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
+    ],
     as_json: AsJson = False,
     offline: opt.Offline = False,
     device_memory: Annotated[
@@ -100,7 +105,7 @@ def show(
     for name, value in facts.items():
         if name not in ("skills", "limits"):
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-    console.print(table)
+    print_table(console, table)
     if card is None:
         return
     console.print()
@@ -108,7 +113,7 @@ def show(
     for skill in card.skills:
         interval = f"{skill.low:.1%} to {skill.high:.1%}"
         skills.add_row(skill.name, f"{skill.right:.1%}", interval, f"{skill.goal:.0%}", f"{skill.steps:.1f}")
-    console.print(skills)
+    print_table(console, skills)
     console.print()
     for skill in card.skills:
         console.print(Text.assemble((skill.name, "bold"), ": ", skill.example))

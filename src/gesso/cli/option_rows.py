@@ -1,12 +1,14 @@
 """Makes parameters of the command line from rows of the table of options, and reads their values back."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from gesso.cli.flag_names import with_flags
 from gesso.errors import OptionError
-from gesso.generation import STRATEGIES
+from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import MODEL
 from gesso.options import (
     Choice,
@@ -32,7 +34,7 @@ STRATEGIES_GROUP = "Of one sampler, schedule or stopping rule"
 def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
     """Returns the `typer.Option` of a row; `help` says it in another way."""
     assert row.flag is not None
-    text = help or row.help
+    text = with_flags(help or row.help, _flags())
     facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
     owner = f" ({row.owner})" if _is_choice(row) else ""
     default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
@@ -47,6 +49,12 @@ def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
         show_default=False,
         rich_help_panel=(STRATEGIES_GROUP if _is_of_others(row) else row.group) or None,
     )
+
+
+@functools.cache
+def _flags() -> dict[str, str]:
+    """The flags of options, by the names that other interfaces have for them."""
+    return {row.name: row.flag.split()[0] for row in engine_options().values() if row.flag is not None}
 
 
 def _is_choice(row: Option) -> bool:
@@ -131,7 +139,7 @@ def parted(joined: str) -> tuple[str, ...]:
 
 def _read_file(row: Option, name: str, path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # which drops a byte order mark
     except OSError as error:
         raise OptionError(f"{name} {path}: {error.strerror}", option=row.name) from None
     except UnicodeDecodeError as error:

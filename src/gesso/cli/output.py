@@ -1,19 +1,54 @@
 """Prints what a command puts out, for any encoding that a terminal or a pipe may have."""
 
 import json
+import os
+import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+NARROWEST = 60
+"""Columns that a table is laid out for at least."""
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Half characters, which stand for bytes of a file's name that are no UTF-8."""
 
 
 def print_json(value: Any) -> None:
     """Prints one line of JSON; characters are written as they are where the encoding has all of them."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf")))
+    line = json.dumps(value, ensure_ascii=False)
+    has_all = encoding.lower().startswith("utf") and not _HALVES.search(line)
+    print(line if has_all else json.dumps(value))
 
 
 def format_bytes(number: int, digits: int = 1) -> str:
     """Writes a number of bytes, with so many digits behind the point."""
     return f"{number / 1e9:,.{digits}f} GB" if number >= 1e9 else f"{number / 1e6:,.{digits}f} MB"
+
+
+def print_table(console: "Console", table: "Table") -> None:
+    """Prints a table. A narrow terminal wraps its lines: columns that had to share its width would lose their cells."""
+    from rich.text import Text
+
+    if console.width >= NARROWEST:
+        console.print(table)
+        return
+    for parts in console.render_lines(table, console.options.update(width=NARROWEST)):
+        line = Text.assemble(*((part.text, part.style or "") for part in parts))
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def open_closed_streams() -> None:
+    """Opens those standard streams on nothing that were closed when the process started: input is empty, and what is
+    printed is lost."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nothing, mode, encoding="utf-8", closefd=False))
 
 
 def print_anything() -> None:

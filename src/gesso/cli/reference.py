@@ -11,6 +11,7 @@ import typer
 import gesso
 from gesso.cli.app import app
 from gesso.cli.help import Context
+from gesso.cli.reference_classes import class_section, named_dataclasses, signature_of
 from gesso.generation import RequestOptions, generation_options
 from gesso.load_options import LoadOptions
 from gesso.options import Option, options_of
@@ -67,13 +68,22 @@ def api_reference() -> str:
         thing = getattr(gesso, name)
         parts.append(f"## gesso.{name}\n")
         if inspect.isfunction(thing):
-            parts.append(f"```python\n{_signature(name, thing)}\n```\n")
+            parts.append(f"```python\n{signature_of(name, thing)}\n```\n")
         parts.append(f"```text\n{_text(thing)}\n```\n")
-        for method, function in vars(thing).items() if inspect.isclass(thing) else ():
-            if inspect.isfunction(function) and not method.startswith("_") and function.__doc__:
-                own = f"{_signature(method, function)}\n\n{_text(function)}"
-                parts.append(f"### {name}.{method}\n\n```text\n{own}\n```\n")
+        if inspect.isclass(thing):
+            # The fields of this one are the table of options.
+            parts += class_section(name, thing, with_attributes=thing is not gesso.GenerationConfig)
+    for kind in _results():
+        name = f"{kind.__module__}.{kind.__name__}"
+        parts += [f"## {name}\n", f"```text\n{_text(kind)}\n```\n", *class_section(kind.__name__, kind)]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _results() -> list[type]:
+    """Dataclasses that events and what functions return are made of, and that have no public name."""
+    public = [getattr(gesso, name) for name in gesso.__all__]
+    returned = [inspect.signature(thing).return_annotation for thing in public if inspect.isfunction(thing)]
+    return [kind for kind in named_dataclasses([gesso.Event, *returned]) if kind not in public]
 
 
 def options_reference() -> list[str]:
@@ -105,13 +115,6 @@ def _text(thing: Any) -> str:
     if isinstance(thing, UnionType):
         return f"Is one of {', '.join(part.__name__ for part in get_args(thing))}."
     return inspect.getdoc(thing) or repr(thing)
-
-
-def _signature(name: str, function: Any) -> str:
-    """A call with its defaults, as Python writes it, without types."""
-    signature = inspect.signature(function)
-    shown = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
-    return f"{name}{signature.replace(parameters=shown, return_annotation=signature.empty)}"
 
 
 if __name__ == "__main__":

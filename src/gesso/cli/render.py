@@ -5,9 +5,10 @@ Text from a model may hold anything, also what a terminal obeys; `printable` tak
 
 import sys
 import time
+import unicodedata
 from collections.abc import Iterable
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -23,12 +24,17 @@ BANDS: tuple[tuple[float, str, str], ...] = (
 )
 """Certainty by entropy: below so many nats, this style, this name."""
 HIDDEN = "dim"
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""Characters that say how their neighbours are drawn, in Persian words and emoji."""
 REFRESH_SECONDS = 0.03
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """Removes control characters, which a terminal would obey."""
-    return "".join(c if c in keep or c.isprintable() else "\N{MIDDLE DOT}" for c in text)
+    """Removes control characters, which a terminal would obey. Spaces of every width and joiners are text."""
+    return "".join(
+        c if c.isprintable() or c in keep or c in JOINERS or unicodedata.category(c) == "Zs" else "\N{MIDDLE DOT}"
+        for c in text
+    )
 
 
 def style_of(entropy: float) -> str:
@@ -122,9 +128,9 @@ def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 canvas = draw_canvas(event, special)
                 done = tokens + sum(token not in special for token in event.tokens)
                 body = Text.assemble(written, canvas)
-                foot = Group(Text(), status(event, done, now - started, console.width - 1), legend())
-                room = console.height - 1 - len(console.render_lines(foot))
-                live.update(Group(_tail(body, console, room), foot), refresh=True)
+                foot = _foot(event, done, now - started, console)
+                room = console.height - 1 - len(foot)  # what scrolled away is printed at the end
+                live.update(Text("\n").join([*_lines(body, console)[-max(1, room) :], *foot]), refresh=True)
                 drawn = now
             elif isinstance(event, BlockCommitted):
                 written.append(printable(event.reasoning), "italic dim")
@@ -154,10 +160,16 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
     return result
 
 
-def _tail(body: Text, console: Console, room: int) -> Text:
-    """The last `room` lines of `body`: what scrolled away is printed at the end."""
-    lines = body.wrap(console, max(1, console.width - 1))
-    return Text("\n").join(lines[-max(1, room) :])
+def _foot(frame: DenoisingFrame, tokens: int, seconds: float, console: Console) -> list[Text]:
+    """The lines below a canvas: where it stands and the legend, as far as a line of the canvas leaves room for them.
+    A picture as tall as the screen could not be taken off it again."""
+    below = Text("\n").join([Text(), status(frame, tokens, seconds, console.width - 1), legend()])
+    return _lines(below, console)[: max(0, console.height - 2)]
+
+
+def _lines(text: Text, console: Console) -> list[Text]:
+    """The lines that a text takes on the screen."""
+    return list(text.wrap(console, max(1, console.width - 1)))
 
 
 def write_plain(events: Iterable[Event]) -> GenerationResult:

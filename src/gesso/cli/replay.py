@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A file written by gesso generate --trace.")],
-    speed: Annotated[float, typer.Option(help="How many times as fast as it was; 0 does not wait.")] = 1.0,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by gesso generate --trace.")],
+    speed: Annotated[float, typer.Option(metavar="X", help="How many times as fast as it was; 0 does not wait.")] = 1.0,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as a page for a browser instead.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as an animated picture instead.")] = None,
     gif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as an animated GIF instead.")] = None,
@@ -29,7 +29,7 @@ def replay(
     from gesso.cli.session import present
     from gesso.engine.trace import read_trace
 
-    if speed < 0:
+    if not speed >= 0:  # which is no number either
         raise OptionError(f"--speed must be at least 0, got {speed}", option="speed")
     if font is not None and gif is None:
         raise OptionError("--font has no meaning without --gif", option="font")

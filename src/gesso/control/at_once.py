@@ -11,6 +11,7 @@ from gesso.control import fill as _fill
 from gesso.control import search as _search
 from gesso.control.job import Job, run_job
 from gesso.engine.engine import Engine
+from gesso.errors import OptionError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +23,10 @@ def at_once(make: Callable[P, Job[T]]) -> Callable[P, T]:
 
     @functools.wraps(make)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        engine: Engine = signature.bind(*args, **kwargs).arguments["engine"]
+        engine = signature.bind(*args, **kwargs).arguments["engine"]
+        if not isinstance(engine, Engine):
+            message = f"engine must be what gesso.load returns, got {engine!r:.60}"
+            raise OptionError(message, option="engine")
         return run_job(engine, make(*args, **kwargs))
 
     run.__module__ = __name__

@@ -78,18 +78,15 @@ class CausalFiller(HoleFiller):
         hole = self._document.holes[number]
         # A hole of a given length may stand where the model would end.
         banned = banned_tokens(self._engine, ends=hole.least is None, whole_only=whole_only)
-        if self._ends(number, self._document.texts[-1].strip()):
+        if self._ends(number):
             return (yield from self._open_end(before, lead, banned))
         return (yield from self._beginnings(hole, before, self._rest(number + 1), lead, banned))
 
     def _rest(self, number: int) -> list[int]:
-        """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end.
-
-        Answers end without white space: what a file has of it behind its last word says nothing of a hole. A text
-        without the chat template is no answer, and may go on.
-        """
+        """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end. A
+        text without the chat template is no answer, and may go on."""
         text, last = self._document.texts[number], number + 1 == len(self._document.texts)
-        tokens = self._engine.tokenizer.encode(text.rstrip() if last else text.removesuffix(leading_space(text)))
+        tokens = self._engine.tokenizer.encode(text if last else text.removesuffix(leading_space(text)))
         whole = [*tokens, self._engine.end_of_turn] if last and self._templated else tokens
         self._truncated |= len(whole) > REST
         return whole[:REST]

@@ -7,7 +7,7 @@ shared out among the given answers, so they sum to 1. Neither is calibrated: com
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -76,7 +76,7 @@ def choose(
         OptionError: an option that would change nothing; fewer than two answers, the same one twice, an empty one, one
             that a canvas cannot hold, or that holds a special token.
     """
-    _check(options)
+    options = _checked(options)
     for name, value in settings.items():
         if value is not None and name not in _TAKEN:
             raise OptionError(f"{name} changes nothing where given answers are scored", option=name)
@@ -112,8 +112,9 @@ def choose(
     )
 
 
-def _check(options: Sequence[str]) -> None:
-    if isinstance(options, str) or not all(isinstance(option, str) for option in options):
+def _checked(given: object) -> tuple[str, ...]:
+    options = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    if isinstance(given, str) or not all(isinstance(option, str) for option in options):
         raise OptionError("options must be a list of strings", option="options")
     if not 2 <= len(options) <= MOST_OPTIONS:
         raise OptionError(
@@ -121,9 +122,10 @@ def _check(options: Sequence[str]) -> None:
         )
     if "" in options:
         raise OptionError("options: an answer is empty", option="options")
-    twice = next((option for option in options if list(options).count(option) > 1), None)
+    twice = next((option for option in options if options.count(option) > 1), None)
     if twice is not None:
         raise OptionError(f"options: {twice!r} is given twice", option="options")
+    return options
 
 
 def _shares(logprobs: Sequence[float]) -> list[tuple[float, float]]:

@@ -22,6 +22,7 @@ from gesso.errors import OptionError
 from gesso.generation import engine_options
 from gesso.generation.config import GUIDANCE
 from gesso.generation.table import DENOISING
+from gesso.options import Integer, Number, Text
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer
 
@@ -112,7 +113,7 @@ def edit(
         OptionError: a selection that is not there, is white, or cannot be written in the model's tokens; an empty
             instruction; an option that the edit decides itself; and see `Engine.generate`.
     """
-    _check(text, instruction, context, options)
+    _check(text, instruction, strength, context, name, options)
     if selection is not None and not callable(getattr(selection, "of", None)):
         raise OptionError(
             f"selection must be gesso.Lines(2, 3), gesso.Match(...) or alike, got {selection!r:.60}", option="selection"
@@ -196,13 +197,18 @@ def _moved(line: str, skipped: int) -> str:
     return re.sub(r"(?<= [-+])[0-9]+", lambda found: str(int(found[0]) + skipped), line)
 
 
-def _check(text: str, instruction: str, context: int, options: dict[str, Any]) -> None:
+def _check(
+    text: str, instruction: str, strength: float | None, context: int, name: str, options: dict[str, Any]
+) -> None:
     if not isinstance(text, str):
         raise OptionError(f"the text to edit must be a string, got {text!r:.60}", option="text")
-    if not isinstance(instruction, str) or not instruction.strip():
+    Text().check("instruction", instruction)
+    if not instruction.strip():
         raise OptionError("instruction is empty", option="instruction")
-    if not isinstance(context, int) or isinstance(context, bool) or context < 0:
-        raise OptionError(f"context must be an integer of at least 0, got {context!r}", option="context")
+    if strength is not None:
+        Number(above=0, maximum=1).check("strength", strength)
+    Integer(minimum=0).check("context", context)
+    Text().check("name", name)
     for option in _OWN:
         if option in options:
             raise OptionError(f"{option}: an edit decides it itself", option=option)

@@ -67,7 +67,7 @@ def fill(
         message += f"\n\nMissing, in this order: {'; '.join(names)}."
     given = {name: value for name, value in settings.items() if value is not None}
     kind = CausalFiller if _is_causal(engine, given) else Filler
-    filler = kind(engine, document, None if raw else message, max_length, adapter, given)
+    filler = kind(engine, document.as_read(), None if raw else message, max_length, adapter, given)
     holes = [_with_own_ends(hole, document) for hole in (yield from filler.run(alternatives))]
     return FillResult(
         text=document.filled([hole.text for hole in holes]),

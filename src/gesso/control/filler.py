@@ -91,7 +91,7 @@ class Filler(HoleFiller):
         return self.windows.truncated
 
     def _candidates(self, number: int, before: Sequence[int], lead: str, *, whole_only: bool) -> Job[list[Found]]:
-        ends = self._ends(number, self._document.texts[-1])
+        ends = self._ends(number)
         banned = banned_tokens(self._engine, ends=ends, whole_only=whole_only)
         if ends:
             return (yield from self._open_end(before, lead, banned))

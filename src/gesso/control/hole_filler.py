@@ -34,6 +34,7 @@ class HoleFiller(ABC):
     ) -> None:
         """
         Args:
+            document: as a model reads it.
             known: the settings that such a fill takes.
             what: what it is called where another one is refused.
         """
@@ -84,7 +85,7 @@ class HoleFiller(ABC):
             done = [*before, *found[0].ids]
         return filled
 
-    def _ends(self, number: int, last_text: str) -> bool:
-        """Says whether hole `number` ends the document, behind which `last_text` stands, and ends by itself."""
+    def _ends(self, number: int) -> bool:
+        """Says whether hole `number` ends the document, and ends by itself."""
         hole = self._document.holes[number]
-        return number + 1 == len(self._document.holes) and not last_text and hole.least is None
+        return number + 1 == len(self._document.holes) and not self._document.texts[-1] and hole.least is None

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
+from gesso.control.selection import BYTE_ORDER_MARK
 from gesso.errors import TextError
 
 MOST_HOLES = 64
@@ -46,10 +47,21 @@ class Document:
         """Returns the document with these texts in its holes."""
         return "".join(chain.from_iterable(zip_longest(self.texts, contents, fillvalue="")))
 
+    def as_read(self) -> "Document":
+        """Returns the document as a model reads it: as an answer would be written.
+
+        Lines end with LF, and there is no byte order mark and no white space at the end: what a file has of these says
+        nothing of its holes, and answers that a model was trained on have none.
+        """
+        first, *rest = (_LINE_END.sub("\n", text) for text in self.texts)
+        texts = [first.removeprefix(BYTE_ORDER_MARK), *rest]
+        return Document((*texts[:-1], texts[-1].rstrip()), self.holes)
+
     def own_line_ends(self, content: str) -> str:
-        """Returns what fills a hole with lines that end as those around it do, where all of these end in `\\r\\n`."""
+        """Returns what fills a hole with lines that end as those around it do, where all of these end in `\\r\\n`, or
+        all in `\\r`."""
         ends = {end for text in self.texts for end in _LINE_END.findall(text)}
-        return _LINE_END.sub("\r\n", content) if ends == {"\r\n"} else content
+        return _LINE_END.sub(ends.pop(), content) if ends in ({"\r\n"}, {"\r"}) else content
 
 
 def parse_document(source: str) -> Document:

@@ -124,13 +124,13 @@ def search(
         OptionError: an impossible value, or a grader that fails.
     """
     chosen: Select = select or ("likelihood" if grader is None else "consistency")
+    _check(best_of, chosen, at_once)
     if chosen == "likelihood" and best_of > 1 and engine.config.mask_token_id is not None:
         raise OptionError(
             "the likeliest answer is found by a causal pass, which a model of masked blocks does not have",
             option="select",
             hint="select consistency takes the answer that most candidates agree on",
         )
-    _check(best_of, chosen, at_once)
     if best_of > 1 and augment is None and _is_deterministic(engine, options):
         raise OptionError(
             "written token by token at temperature 0, an answer is the same for every seed, and best_of has nothing to "

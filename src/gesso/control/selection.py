@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gesso.errors import OptionError
+from gesso.options import Integer, Text
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINES = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
 _WHITE_LINES = r"(?:[^\S\r\n]*(?:\r\n|\n|\r))*"
-_BYTE_ORDER_MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class Parts(NamedTuple):
@@ -55,6 +56,8 @@ class Lines:
     last: int
 
     def __post_init__(self) -> None:
+        for number in (self.first, self.last):
+            Integer().check("lines", number)
         if self.first < 1:
             raise OptionError(f"lines are counted from 1, got {self.first}", option="lines")
         if self.last < self.first:
@@ -92,6 +95,7 @@ class Match:
     text: str
 
     def __post_init__(self) -> None:
+        Text().check("match", self.text)
         if not self.text:
             raise OptionError("match is empty", option="match")
 
@@ -136,7 +140,7 @@ class Passage:
         """Makes the passage of a selection. Its `text` is empty where the selection is white."""
         rest = parts.selected.rstrip()
         tail = parts.selected[len(rest) :]
-        found = re.match(f"{_BYTE_ORDER_MARK}?{_WHITE_LINES}", rest)
+        found = re.match(f"{BYTE_ORDER_MARK}?{_WHITE_LINES}", rest)
         lead = found[0] if found else ""
         core = rest[len(lead) :]
         end = _LINE_END.search(core) or _LINE_END.search(parts.before) or _LINE_END.search(parts.after)
