@@ -71,6 +71,17 @@ def test_the_last_question_of_a_conversation_is_judged(service: FakeService) -> 
         assert warning.endswith(hint)
 
 
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_an_answer_says_that_names_of_participants_are_not_told(service: FakeService, role: str) -> None:
+    messages = [{"role": role, "content": "Hi", "name": "Ann"}, {"role": "user", "content": "Hi"}]
+    told = ["mini is not told the names of participants: its chat template has no place for them"]
+    with running(service) as url:
+        (choice,) = httpx.post(f"{url}/v1/chat/completions", json={"model": "mini", "messages": messages}).json()[
+            "choices"
+        ]
+    assert choice["warnings"] == told
+
+
 def test_an_answer_says_that_its_model_was_not_trained_to_think(service: FakeService) -> None:
     card = replace(CARD, wordings=())
     body = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "low"}

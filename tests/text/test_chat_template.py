@@ -192,3 +192,15 @@ def test_a_broken_template_file_is_refused(tmp_path: Path) -> None:
         ChatTemplate.from_folder(folder(tmp_path, jinja="{% if %}"))
     with pytest.raises(CheckpointError, match=r"chat_template\.jinja is no UTF-8 text"):
         ChatTemplate.from_folder(folder(tmp_path, jinja=b"caf\xe9"))
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}", False),
+        ("{% for m in messages %}{{ m.name or m.role }}: {{ m.content }}{% endfor %}", True),
+        ("{{ raise_exception('no') }}", False),
+    ],
+)
+def test_whether_names_of_participants_are_told(source: str, told: bool) -> None:
+    assert ChatTemplate(source, {}).tells_names == told

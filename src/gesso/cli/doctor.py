@@ -93,13 +93,14 @@ def _device(device: "torch.device") -> dict[str, Any]:
 
     from gesso.bench.machine import free_bytes
     from gesso.models.dtype import DTYPES
+    from gesso.nn.host_memory import total_bytes
 
     name, total = device.type, None
     if device.type == "cuda":
         found = torch.cuda.get_device_properties(device)
         name, total = f"{found.name}, compute capability {found.major}.{found.minor}", found.total_memory
-    elif device.type == "cpu" and hasattr(os, "sysconf"):
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    elif device.type == "cpu":
+        total = total_bytes()
     rates = {dtype_name: _operations(device, dtype) for dtype_name, dtype in DTYPES.items()}
     return {
         "device": str(device),

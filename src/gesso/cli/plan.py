@@ -83,7 +83,7 @@ def plan(
     if not 0 < efficiency <= 1:
         raise OptionError(f"efficiency must be above 0 and at most 1, got {efficiency}", option="efficiency")
     if weights not in ("bf16", "fp8", "int8", "int4"):
-        raise OptionError(f"--format must be bf16, fp8, int8 or int4, got {weights!r}", option="weights")
+        raise OptionError(f"--format must be bf16, fp8, int8 or int4, got {weights!r}", option="format")
     if price is not None and not 0 <= price < float("inf"):
         raise OptionError(f"price must be at least 0, got {price}", option="price")
     config = PUBLISHED if shape is None else read_shape(shape, "shape")

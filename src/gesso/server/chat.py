@@ -110,11 +110,12 @@ async def submit_chat(
     drafts = wants_drafts(body.diffusion)
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts, since) for choice in range(body.n or 1)]
     choices = await context.submit(requests, http, len(requests))
-    choices.warnings = context.untrained(
+    choices.warnings = context.untold(
         body.model,
         last_question(body.messages),
         alone=len(body.messages) == 1,
         thinking=options.get("thinking", False),
+        named=any(message.name is not None for message in body.messages if message.role != "tool"),
     )
     return choices
 

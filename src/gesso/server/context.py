@@ -80,9 +80,9 @@ class Context:
         """Returns what a model was measured to do; nothing of an adapter's."""
         return self.settings.card if model == self.settings.served_model_name else ModelCard()
 
-    def untrained(self, model: str, prompt: str, *, alone: bool, thinking: bool) -> tuple[str, ...]:
+    def untold(self, model: str, prompt: str, *, alone: bool, thinking: bool, named: bool) -> tuple[str, ...]:
         """Returns a sentence on each thing that a model was not trained on: of a prompt, `alone` or behind other
-        messages, and to think."""
+        messages, and to think; and on names of participants that it is not told."""
         card, tokenizer = self.card(model), self.service.engine.tokenizer
         told = []
         if what := untrained(prompt, card.wordings, tokenizer) if card.wordings and prompt else "":
@@ -91,6 +91,9 @@ class Context:
             told.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
         if thinking and not card.thinks:
             told.append(f"{model} was not trained to think, so its answer may be empty")
+        template = self.service.engine.template
+        if named and not (template is not None and template.tells_names):
+            told.append(f"{model} is not told the names of participants: its chat template has no place for them")
         return tuple(told)
 
     @property

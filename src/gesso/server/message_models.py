@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Repeated, Strict, refused
@@ -71,19 +71,20 @@ _Parts = Annotated[
 Content = str | _Parts
 MediaContent = str | Annotated[list[_MediaPart], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
 """What a user says: text, images and clips."""
-NoName = Annotated[None, refused("the chat template has no place for names of participants")]
+ParticipantName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+"""Who a message is from: the chat template has it, and an answer's warnings say where it has no place for it."""
 
 
 class SystemMessage(Strict):
     role: Literal["system", "developer"]
     content: MediaContent
-    name: NoName = None
+    name: ParticipantName | None = None
 
 
 class UserMessage(Strict):
     role: Literal["user"]
     content: MediaContent
-    name: NoName = None
+    name: ParticipantName | None = None
 
 
 class FunctionCall(Repeated):
@@ -109,7 +110,7 @@ class AssistantMessage(Repeated):
     tool_calls: Annotated[list[ToolCall], FirstError] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    name: NoName = None
+    name: ParticipantName | None = None
     refusal: Annotated[None, refused("refusals are not part of this model's chat format")] = None
     audio: Annotated[None, refused("audio is not supported")] = None
     function_call: Annotated[None, refused("use tool_calls")] = None

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,15 @@ class ChatTemplate:
             value = value.get("content") if isinstance(value, dict) else value
             tokens[name] = value if isinstance(value, str) and value else f"<{name[:3]}>"
         return cls(source, tokens)
+
+    @cached_property
+    def tells_names(self) -> bool:
+        """Says whether a prompt tells who of the users a message is from, where it has a name."""
+        said = {"role": "user", "content": "?"}
+        try:
+            return self.render([said]) != self.render([{**said, "name": "a"}])
+        except TextError:
+            return False
 
     def render(
         self,

@@ -1,7 +1,8 @@
 """Tells what of a prompt a model was not trained on, where its words and its wordings are fixed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from gesso.text.tokenizer import Tokenizer
 
@@ -22,7 +23,8 @@ def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer, *, alo
         alone: whether the prompt is the whole conversation; fixed wordings are those of single messages.
     """
     trained = set(_WORD.findall(" ".join(wordings)))
-    if words := [word for word in spelled_words(prompt, tokenizer) if word not in trained]:
+    unknown = (word for word in spelled_words(prompt, tokenizer) if word not in trained)
+    if words := list(islice(unknown, SHOWN + 1)):
         cut = [word if len(word) <= LONGEST else f"{word[:LONGEST]}..." for word in words[:SHOWN]]
         shown = ", ".join(cut) + (" ..." if len(words) > SHOWN else "")
         return f"has no tokens for these words: {shown}"
@@ -33,10 +35,10 @@ def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer, *, alo
     return ""
 
 
-def spelled_words(text: str, tokenizer: Tokenizer) -> list[str]:
-    """Returns the words of a text that a tokenizer of whole words spells, by letters or bytes, each once."""
+def spelled_words(text: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yields the words of a text that a tokenizer of whole words spells, by letters or bytes, each once."""
     words = dict.fromkeys(_WORD.findall(text))
-    return [word for word in words if all(_is_spelled(before + word, tokenizer) for before in _BEFORE)]
+    return (word for word in words if all(_is_spelled(before + word, tokenizer) for before in _BEFORE))
 
 
 def _is_spelled(word: str, tokenizer: Tokenizer) -> bool:
