@@ -2,13 +2,11 @@
 
 import random
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
 
 from gesso.tasks.base import Example, Task
-from gesso.tasks.run_code import UnsafeCodeError, constants, load_function, outcome
+from gesso.tasks.run_code import UnsafeCodeError, load_function, outcome
+from gesso.tasks.tried_arguments import tried_arguments
 from gesso.tasks.words import NAME_NOUNS, NAME_VERBS, NUMBER_WORDS, OPPOSITES
 
 _OPERATIONS = {
@@ -45,8 +43,6 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _FITTING_NAME_SHARE = 0.4
 _SMALL_NUMBER_SHARE = 0.7
 _TAILS = NUMBER_WORDS + NAME_NOUNS + tuple(word for pair in OPPOSITES for word in pair)
-_PLAIN_INTEGERS = frozenset({-101, -7, -2, -1, 0, 1, 2, 3, 8, 100})
-_SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +78,8 @@ class Code(Task):
             function = load_function(text.strip(), named[1])
         except UnsafeCodeError:
             return False
-        inputs = _inputs(reference, example.answer)
-        return all(outcome(function, values) == outcome(reference, values) for values in inputs)
+        tried = tried_arguments(reference, example.answer)
+        return all(outcome(function, values) == outcome(reference, values) for values in tried)
 
 
 def draw_name(rng: random.Random) -> str:
@@ -95,17 +91,6 @@ def lone_numbers(source: str) -> list[str]:
     """Returns the numbers that stand in `source` once, so that an instruction can name them."""
     numbers = NUMBER.findall(source)
     return [number for number in numbers if numbers.count(number) == 1]
-
-
-def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]:
-    integers = set(_PLAIN_INTEGERS)
-    for number in constants(source):
-        integers |= {number - 1, number, number + 1, -number, 2 * number, 3 * number + 1}
-    if "(x, y):" in source:
-        return list(product(sorted(integers), repeat=2))
-    if outcome(reference, (1,))[0] == "raised":
-        return [(value,) for value in _SEQUENCES]
-    return [(value,) for value in sorted(integers)]
 
 
 def _number(rng: random.Random) -> int:

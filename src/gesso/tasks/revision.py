@@ -8,7 +8,7 @@ import re
 
 from gesso.tasks.base import Example, Task
 from gesso.tasks.code import Code, draw_name, lone_numbers
-from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.edit_prompt import changed_line, edit_prompt
 
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!="}
 _COMPARISON = re.compile(r" (>=|<=|==|>|<) ")
@@ -84,7 +84,7 @@ class RevisionInFile(Revision):
         before, after = ("\n\n\n".join(part) for part in (others[:place], others[place:]))
         part, answer = source, change.answer
         if rng.random() < _LINE_SHARE:
-            above, part, answer, below = _changed_line(source, answer)
+            above, part, answer, below = changed_line(source, answer)
             before = f"{before}\n\n\n{above}" if before else above
             after = f"{below}\n\n\n{after}" if below and after else below or after
         return Example(self.name, edit_prompt(instruction, part, before, after), answer, part)
@@ -94,10 +94,3 @@ class RevisionInFile(Revision):
         instruction, part = example.prompt.split("\n\n")[-2:]
         kind = {"R": "rename", "C": "constant", "I": "condition"}[instruction[0]]
         return f"{kind}, line" if "\n" not in part else kind
-
-
-def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:
-    """The line that a change is in, without its indentation, before and after it; and what stands above and below."""
-    old, new = source.split("\n"), answer.split("\n")
-    index = next((i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]), 0)
-    return "\n".join(old[:index]), old[index].lstrip(), new[index].lstrip(), "\n".join(old[index + 1 :])

@@ -6,7 +6,9 @@ that could use much time or memory: sequences are added up and repeated only to 
 """
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 _ALLOWED = (
@@ -71,11 +73,26 @@ def load_function(source: str, name: str) -> Callable[..., Any]:
     namespace: dict[str, Any] = {"__builtins__": _BUILTINS | _OPERATORS}
     try:
         tree = ast.fix_missing_locations(_BoundedOperators().visit(tree))
-        exec(compile(tree, "<answer>", "exec"), namespace)  # noqa: S102 - its syntax tree has been checked
+        with _without_warnings():
+            code = compile(tree, "<answer>", "exec")
+        exec(code, namespace)  # noqa: S102 - its syntax tree has been checked
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UnsafeCodeError(str(error)) from error
     function: Callable[..., Any] = namespace[name]
     return function
+
+
+def parse_code(source: str) -> ast.Module:
+    """Returns the syntax tree of `source`; what Python warns of in it, as of `1if x`, is nobody's business here.
+
+    Raises:
+        UnsafeCodeError: it does not parse.
+    """
+    with _without_warnings():
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UnsafeCodeError(str(error)) from error
 
 
 def constants(source: str) -> set[int]:
@@ -93,6 +110,13 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[s
     return type(result).__name__, result
 
 
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        yield
+
+
 class _BoundedOperators(ast.NodeTransformer):
     """Replaces sums and products by calls that refuse a sequence which would become too long."""
 
@@ -108,10 +132,7 @@ class _BoundedOperators(ast.NodeTransformer):
 def _parse(source: str) -> ast.Module:
     if len(source) > _MAX_CHARACTERS:
         raise UnsafeCodeError("the code is too long")
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UnsafeCodeError(str(error)) from error
+    return parse_code(source)
 
 
 def _check(tree: ast.Module, definition: ast.FunctionDef) -> None:

@@ -90,6 +90,38 @@ def test_functions_that_are_not_run_are_compared_by_what_they_say() -> None:
     assert grade_function("def f(a, b):\n    return a + b", "def f(a, b):\n    return b + a")
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("text[:26]", "text[:27]"),
+        ("text[:26]", "text[:25]"),
+        ("text[-12:]", "text[-13:]"),
+        ("text[604:]", "text[603:]"),
+        ("text == text[::-1]", "text == text[::-2]"),
+    ],
+)
+def test_slices_are_tried_with_texts_that_reach_their_ends(right: str, wrong: str) -> None:
+    reference = f"def f(text):\n    return {right}"
+    assert grade_function(reference, f"def f(t):\n    return {right.replace('text', 't')}")
+    assert not grade_function(reference, f"def f(text):\n    return {wrong}")
+
+
+def test_texts_are_joined_in_their_order() -> None:
+    """Numbers may be added the other way round; nobody who asks for a sum of texts wants that."""
+    answer, turned = "def glue(a, b):\n    return a + b", "def glue(a, b):\n    return b + a"
+    task = TASKS["functions"]
+    for asked in ("glue(a, b) returns a followed by b", "Write glue(a, b): a and b joined together", "concat(a, b)"):
+        assert not task.grade(Example("functions", asked, answer), turned), asked
+        assert task.grade(Example("functions", asked, answer), "def glue(x, y):\n    return x + y")
+    assert task.grade(Example("functions", "glue(a, b) returns the sum of a and b", answer), turned)
+
+
+def test_code_that_python_warns_of_is_graded_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+    assert grade_function("def f(x):\n    return 1 if x else 2", "def f(x):\n    return 1if x else 2")
+    assert not grade_function("def f(x):\n    return x == 5", "def f(x):\n    return 5if x else 0")
+    assert not recwarn.list
+
+
 def test_lambdas_are_compared_by_what_they_say() -> None:
     assert grade_function("twice = lambda a: a * 2", "twice = lambda a: (a * 2)")
     assert not grade_function("twice = lambda a: a * 2", "def twice(a):\n    return a * 2")

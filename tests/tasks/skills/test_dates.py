@@ -40,6 +40,21 @@ def test_a_date_with_its_month_is_not_asked_for_it() -> None:
     assert not any(map(written.search, asked))
 
 
+def test_what_is_kept_of_a_date_stands_in_it() -> None:
+    """Who drops all but the month of 2013-06-19 has 06, not June."""
+    kept = re.compile(r"\b(?:keep|erase|delete|remove|omit|drop|strip|trim|shorten|reduce|ignore)\b", re.IGNORECASE)
+    parts = [e for e in drawn(TASKS["dates"], 12_000) if e.kind == "part" and kept.search(e.prompt)]
+    assert len(parts) > 15
+    for example in parts:
+        assert re.search(rf"(?<!\d){example.answer}(?!\d)", example.prompt, re.IGNORECASE), example.prompt
+
+
+def test_a_form_is_what_a_date_stands_in() -> None:
+    prompts = [e.prompt for e in drawn(TASKS["dates"], 6000)]
+    assert sum("the form" in prompt for prompt in prompts) > 300
+    assert not any(re.search(r"\bas the form\b|\bthe same the\b", prompt) for prompt in prompts)
+
+
 def test_dates_in_every_form_are_the_same_date() -> None:
     rng, seen = random.Random(3), set()
     for _ in range(3000):

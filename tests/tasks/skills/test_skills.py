@@ -12,7 +12,8 @@ from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
-from gesso.tasks.skills.extraction.skill import _DRAWN, Extraction
+from gesso.tasks.skills.extraction.facts import FACTS
+from gesso.tasks.skills.extraction.skill import Extraction
 from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.patterns import Phrasings, expand, variants
 from gesso.tasks.skills.replacing.skill import _sentence
@@ -217,4 +218,4 @@ def test_every_named_fact_can_be_drawn() -> None:
         for pattern in (*group.seen, *group.unseen) if kind not in ("ask", "plain", "listed") else ():
             names = re.findall(r"\{(\w+)\}", pattern)
             assert names, pattern
-            assert set(names) <= set(_DRAWN), pattern
+            assert set(names) <= set(FACTS), pattern

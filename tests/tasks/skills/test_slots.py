@@ -10,9 +10,10 @@ import pytest
 from gesso.tasks import TASKS
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import LINES, Layout, draw_layout
-from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.skills.lexicon import RESERVED, dictionary, draw_pseudo_word, draw_word, is_unseen
 from gesso.tasks.skills.patterns import expand, variants
-from gesso.tasks.skills.slots import RESERVED, Slots
+from gesso.tasks.skills.slots import Slots
+from tasks.drawing import drawn
 
 
 def test_the_dictionary_is_split_by_word_alone() -> None:
@@ -43,6 +44,32 @@ def test_training_never_copies_a_held_out_word(name: str) -> None:
     plain = [e for e in unseen if e.answer.islower() and e.kind.startswith(("words", "replace"))]
     plain = [e for e in plain if not re.search(r"\d", e.answer)]
     assert all(any(map(is_unseen, words(example.answer))) for example in plain[:20])
+
+
+def test_made_up_places_and_people_are_not_held_out_with_their_endings() -> None:
+    """An ending makes another word, which may be on the other side of the split."""
+    slots = Slots(random.Random(3))
+    found = [slots.city() for _ in range(3000)] + [slots.name().split()[-1] for _ in range(3000)]
+    assert not list(filter(is_unseen, found))
+
+
+def test_nobody_says_please_twice_in_a_row() -> None:
+    """A request may say it already, and so may what it is put in."""
+    for ask in ("Take out the doubles please", "Take out the doubles, please", "please take out the doubles"):
+        prompts = [Slots(random.Random(seed)).frame(ask, "grelt, fig") for seed in range(2000)]
+        assert not [prompt for prompt in prompts if re.search(r"please,? please", prompt, re.IGNORECASE)]
+
+
+def test_styles_that_begin_with_a_vowel_have_their_article() -> None:
+    prompts = [e.prompt for e in drawn(TASKS["casing"], 6000)]
+    assert any(re.search(r"\ban upper", prompt, re.IGNORECASE) for prompt in prompts)
+    assert not any(re.search(r"\ba upper", prompt, re.IGNORECASE) for prompt in prompts)
+
+
+def test_requests_that_begin_with_a_participle_stand_alone() -> None:
+    for name in ("ranges", "sorting", "reversing"):
+        for example in drawn(TASKS[name], 3000, evaluation=True):
+            assert not re.search(r"\b(?:you|kindly|to|please) (?:starting|beginning) ", example.prompt), example.prompt
 
 
 def test_most_values_are_open() -> None:

@@ -84,7 +84,9 @@ def _change(slots: Slots, items: Sequence[str]) -> tuple[str, Items]:
     if kind == "plain" or (kind == "drop" and len(items) < 2):
         phrasings, change = rng.choice(_CHANGES)
         return slots.choice(phrasings), change(list(items))
-    new, word = slots.word(), rng.choice(items)
+    while (new := slots.word()) in map(str.lower, items):
+        pass
+    word = rng.choice(items)
     if kind == "add":
         return slots.choice(_ADD, word=new), [*items, new]
     if kind == "drop":

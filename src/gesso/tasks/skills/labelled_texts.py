@@ -1,7 +1,6 @@
 """Writes texts that a request asks the label of: one beside the request, or several with marks before them or not."""
 
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,10 +29,6 @@ _NO_THINGS = frozenset(
 """)
 )
 """Words that cannot be the name of a thing."""
-_ARTICLE = re.compile(
-    r"\b([Aa]) (?!(?:and|are|as|at|if|in|is|of|on|one|once|or)\b|eu|uni(?!n|m)|us[aeiu]|ut[ei]|ur[al]|usb|uku)"
-    r"(?=[aeiou])"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +62,6 @@ def draw_thing(slots: Slots) -> str:
     while (word := slots.word()) in _NO_THINGS:
         pass
     return word
-
-
-def with_articles(text: str) -> str:
-    """Returns the text with "an" for "a" before a vowel that is heard as one."""
-    return _ARTICLE.sub(r"\1n ", text)
 
 
 def differing(draw: Callable[[Item], str], items: Sequence[Item]) -> list[str]:

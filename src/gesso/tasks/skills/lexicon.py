@@ -50,6 +50,14 @@ TYPICAL_NAMES = words_of("""
     v2 val value values var vec w1 weight width word words x0 x1 x2 xs y1 y2 year ys z1 zs
 """)
 """What people call functions, arguments and columns, beside words."""
+RESERVED = frozenset(
+    words_of("""
+    and as assert async await break class continue def del elif else except finally for from global if import
+    in is lambda nonlocal not or pass raise return try while with yield abs bool dict int len list max min set str
+    sum print type
+""")
+)
+"""What an identifier must not be."""
 
 
 @cache

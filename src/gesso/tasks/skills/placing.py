@@ -1,6 +1,7 @@
 """Places data beside a request in more ways than behind a colon or on the next line: behind a full stop, a dash or an
 arrow, between two sentences, after an introduction, with an aside."""
 
+import random
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -14,6 +15,8 @@ _ASIDE = read_phrasings("placing", "aside")
 _CONTEXT = read_phrasings("placing", "context")
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _PLACE = re.compile(r"\{(data|quoted)\}")
+_MARKS = ".?!: "
+"""What a request loses at its end before data on the same line."""
 _WIDE_SHARE = 0.35
 _UNQUOTED_SHARE = 0.15
 """How often words in the middle of a request have no quotes that tell where they end."""
@@ -39,7 +42,7 @@ _BEFORE = (
     "{data}\n({bare})", "{data}\n---\n{ask}", "{data}\n\n{ask} {aside}", "{data}. {Ask} {aside}",
     "{intro}: {data}. {Ask}", "{intro}: {data}. {Ask}", "{intro}: {data}. {Ask}", "{intro}: {data}\n{Ask}",
     "{intro}: {data}\n\n{Ask}", "{intro}: {data} - {bare}", "{intro}: {data} -> {bare}", "{intro}: {data}; {bare}",
-    "{intro}: {data}. {Ask} {aside}", "{intro}, {bare}: {data}", "{intro}, {bare}: {data}", "{intro}. {Ask} {data}",
+    "{intro}: {data}. {Ask} {aside}", "{intro}, {bare}: {data}", "{intro}, {bare}: {data}", "{intro}: {data}. {Ask}",
     "{context} {intro}: {data}. {Ask}", "{label}: {data}\n{ask}", "{label}: {data}\nTask: {bare}",
     "{label} = {data}\n{ask}", "<{tag}>{data}</{tag}>\n{ask}", "{label}: {data} | {bare}",
     "{data}\n{label} above: {bare}",
@@ -53,7 +56,7 @@ _LINES_BEHIND = (
     "<{tag}>\n{data}\n</{tag}>\n{ask}", "Instruction: {ask}\nInput:\n{data}\nOutput:", "{bare}...\n{data}",
 )  # fmt: skip
 _LINES_BEFORE = (
-    "{intro}:\n{data}\n{Ask}", "{intro}:\n{data}\n\n{Ask}", "{intro}, {bare}:\n{data}", "{intro}. {Ask}\n{data}",
+    "{intro}:\n{data}\n{Ask}", "{intro}:\n{data}\n\n{Ask}", "{intro}, {bare}:\n{data}", "{intro}:\n{data}\n{Ask}",
     "{data}\n^ {bare}", "{data}\n^^ {bare}", "{data}\n\n{ask} {aside}", "{data}\n---\n{ask}", "{data}\n\n({bare})",
     "{data}\n\n{context} {ask}", "{label}:\n{data}\n\n{ask}", "{data}\n-> {bare}",
 )  # fmt: skip
@@ -99,22 +102,14 @@ def placed_request(
         names: values of the patterns.
     """
     patterns = _apart(phrasings.unseen if slots.reworded else phrasings.seen, without)
-    if slots.rng.random() >= _WIDE_SHARE or not patterns:
-        unquoted = slots.rng.random() < _UNQUOTED_SHARE
-        return slots.request(phrasings, data, loose=loose and not unquoted, without=without, **(names or {}))
     rng = slots.rng
+    if rng.random() >= _WIDE_SHARE or not patterns:
+        unquoted = rng.random() < _UNQUOTED_SHARE
+        return slots.request(phrasings, data, loose=loose and not unquoted, without=without, **(names or {}))
     pattern = expand(rng.choice(patterns), rng)
     ask = slots.frame(pattern.format(**names) if names else pattern).rstrip(":")
-    lines = "\n" in data
-    frames: tuple[str, ...] = _LINES_BEHIND if lines else _BEHIND
-    if not says_below(ask) and rng.random() < 0.45:
-        frames = _LINES_BEFORE if lines else _BEFORE
-    frame = rng.choice(frames)
-    if data.endswith((".", "?", "!")):
-        frame = frame.replace("{data}.", "{data}")
-    bare = ask.rstrip(".?!: ")
-    if frame == "{bare} {data}" and (len(bare.split()) > _SHORT or (loose and bare != ask.rstrip("."))):
-        frame = "{bare}: {data}"
+    frame = _frame(rng, ask, data, loose=loose)
+    bare = ask.rstrip(_MARKS)
     if not frame.startswith(("{bare}", "{ask}", "Task", "Instruction")):
         bare = with_small_letter(bare)
     if ask[-1].isalnum() and re.search(r"\{[aA]sk\} \{", frame):
@@ -128,13 +123,35 @@ def placed_request(
         "label": rng.choice(labels or _LABELS + (_LIST_LABELS if count else _WORD_LABELS)),
         "tag": rng.choice(("list", "items", "data") if count else ("text", "data", "input")),
     }
+    return frame.format(**values, **_remarks(slots, frame, data, count))
+
+
+def _frame(rng: random.Random, ask: str, data: str, *, loose: bool) -> str:
+    """Draws where a request and its data stand."""
+    frames: tuple[str, ...] = _LINES_BEHIND if "\n" in data else _BEHIND
+    if not says_below(ask) and rng.random() < 0.45:
+        frames = _LINES_BEFORE if "\n" in data else _BEFORE
+    frame: str = rng.choice(frames)
+    if data.endswith((".", "?", "!")):
+        frame = frame.replace("{data}.", "{data}")
+    bare = ask.rstrip(_MARKS)
+    if frame == "{bare} {data}" and (len(bare.split()) > _SHORT or (loose and bare != ask.rstrip("."))):
+        return "{bare}: {data}"
+    return frame
+
+
+def _remarks(slots: Slots, frame: str, data: str, count: int) -> dict[str, str]:
+    """Draws what a frame says beside the request and its data: an introduction, an aside, a context."""
+    found = {}
     for name, group in (("intro", _LIST if count else _WORD), ("aside", _ASIDE), ("context", _CONTEXT)):
         if f"{{{name}}}" in frame:
             unfit = _OF_FORM if name == "aside" and not count else None
             if name == "intro" and not data.isalpha():
                 unfit = _OF_WORD
-            values[name] = _remark(slots, group, count, unfit)
-    return frame.format(**values)
+            found[name] = _remark(slots, group, count, unfit)
+    if "{aside} {data}" in frame and found["aside"][-1].isalnum():
+        found["aside"] += "."
+    return found
 
 
 def _remark(slots: Slots, phrasings: Phrasings, count: int, unfit: re.Pattern[str] | None) -> str:

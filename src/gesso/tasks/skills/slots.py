@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from gesso.tasks.skills.lexicon import (
+    RESERVED,
     SHORT_NAMES,
     TYPICAL_NAMES,
     common_words,
@@ -41,6 +42,9 @@ _PLAIN_SENTENCES = read_phrasings("sentences", "plain")
 _PROSE = read_phrasings("sentences", "prose")
 _FIRST_PERSON = re.compile(r"\b(me|I)\b")
 """Words after which nobody puts "I need to" before a request."""
+_A_UPPER = re.compile(r"\b([Aa]) (?=upper)", re.IGNORECASE)
+"""Is wrong before the name of a style, as `UpperCamelCase`."""
+_PLEASE_TWICE = re.compile(r"\b(please),? please\b", re.IGNORECASE)
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
@@ -174,14 +178,21 @@ class Slots:
         """Draws a person's first name, or first and last name."""
         if self.rng.random() < 0.5:
             return self.first_name()
-        last = draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_LAST_ENDINGS)
+        last = self._with_ending(_LAST_ENDINGS)
         return f"{self.first_name()} {last.capitalize()}"
 
     def city(self) -> str:
         """Draws a city; most often a made-up one."""
         if not self.unseen and self.rng.random() < 0.3:
             return self.rng.choice(CITIES)
-        return (draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_CITY_ENDINGS)).capitalize()
+        return self._with_ending(_CITY_ENDINGS).capitalize()
+
+    def _with_ending(self, endings: Sequence[str]) -> str:
+        """Draws a made-up word with an ending; with it, too, none that is held out of training."""
+        while True:
+            word = draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(endings)
+            if self.unseen or not is_unseen(word):
+                return word
 
     def number(self, digits: int = 6) -> int:
         """Draws a number of one to `digits` digits, each length equally likely; never 0 but for one digit."""
@@ -237,7 +248,7 @@ class Slots:
             ask = small
         if not shell.endswith(("{Ask}", "{ask}")):
             ask, small = ask.rstrip(".?:"), small.rstrip(".?:")
-        ask = shell.replace("{Ask}", ask).replace("{ask}", small)
+        ask = _PLEASE_TWICE.sub(r"\1", shell.replace("{Ask}", ask).replace("{ask}", small))
         if _DATA in ask:
             if self.rng.random() < 0.2 and (ask[-1] == "?" or ask[-1].isalnum()):
                 ask = ask.rstrip("?") if ask[-1] == "?" else f"{ask}."
@@ -276,7 +287,8 @@ class Slots:
         return f"{name}, reworded" if self.reworded else name
 
     def _worded(self, patterns: Sequence[str], **values: object) -> str:
-        return expand(self.rng.choice(patterns), self.rng).format(**values)
+        text = expand(self.rng.choice(patterns), self.rng).format(**values)
+        return _A_UPPER.sub(r"\1n ", text) if "upper" in text.lower() else text
 
     def trained(self, pool: Sequence[str]) -> str:
         """Draws one of the pool that training may see."""
@@ -284,13 +296,3 @@ class Slots:
             word = self.rng.choice(pool)
             if not is_unseen(word):
                 return word
-
-
-RESERVED = frozenset(
-    words_of("""
-    and as assert async await break class continue def del elif else except finally for from global if import
-    in is lambda nonlocal not or pass raise return try while with yield abs bool dict int len list max min set str
-    sum print type
-""")
-)
-"""What an identifier must not be."""

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 
 from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_coded_function, draw_function
-from gesso.tasks.skills.slots import RESERVED, Slots
+from gesso.tasks.skills.lexicon import RESERVED
+from gesso.tasks.skills.slots import Slots
 
 Drawn = tuple[str, str, str]
 """An instruction, a function, and the function as it is to be."""

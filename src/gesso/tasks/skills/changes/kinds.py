@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gesso.tasks.code import NUMBER, lone_numbers
 from gesso.tasks.skills.functions.forms import Function, draw_literal
+from gesso.tasks.skills.lexicon import RESERVED
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
-from gesso.tasks.skills.slots import RESERVED, Slots
+from gesso.tasks.skills.slots import Slots
 
 _OPERATORS = {
     "+": ("add", "plus", "sum"), "-": ("subtract", "minus", "difference"), "*": ("multiply", "times", "product"),

@@ -9,7 +9,7 @@ import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.edit_prompt import changed_line, edit_prompt
 from gesso.tasks.skills.changes.forms import FORM_KINDS, draw_form_change
 from gesso.tasks.skills.changes.kinds import KINDS, possible_changes
 from gesso.tasks.skills.changes.names import SHORT
@@ -73,7 +73,7 @@ class Changes(Skill):
             place = rng.randint(0, len(others))
             before, after = ("\n\n\n".join(some) for some in (others[:place], others[place:]))
             if rng.random() < _LINE_SHARE and part.count("\n") == answer.count("\n"):
-                above, part, answer, below = _changed_line(part, answer)
+                above, part, answer, below = changed_line(part, answer)
                 before = f"{before}\n\n\n{above}" if before and above else above or before
                 after = f"{below}\n\n\n{after}" if below and after else below or after
             kind += " in a file"
@@ -115,16 +115,3 @@ def _placed(slots: Slots, ask: str, part: str) -> str:
     if rng.random() < 0.12:
         return f"{ask}\n{part}"
     return edit_prompt(ask, part, "", "")
-
-
-def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:
-    """The line that a change is in, without its indentation, before and after it; and what stands above and below.
-
-    Where several lines change, the whole is the part.
-    """
-    old, new = source.split("\n"), answer.split("\n")
-    changed = [i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
-    if len(changed) != 1:
-        return "", source, answer, ""
-    index = changed[0]
-    return "\n".join(old[:index]), old[index].lstrip(), new[index].lstrip(), "\n".join(old[index + 1 :])

@@ -5,9 +5,9 @@ import random
 
 from gesso.tasks.skills.dates.draws import draw_date, draw_last_day, length, moved
 from gesso.tasks.skills.dates.forms import ISO_FORM, DateForm, draw_form
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 
 _SHIFT = read_phrasings("dates", "shift")
 _PLUS = read_phrasings("dates", "plus")

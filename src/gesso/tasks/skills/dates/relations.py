@@ -5,9 +5,9 @@ import datetime
 from gesso.tasks.skills.dates.draws import draw_date
 from gesso.tasks.skills.dates.forms import MONTHS, draw_form
 from gesso.tasks.skills.dates.moves import SIDES
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 
 _BEFORE = read_phrasings("dates", "is before")
 _MONTHS_ON = read_phrasings("dates", "months on")

@@ -36,6 +36,14 @@ _EARLIEST = read_phrasings("dates", "earliest")
 _CASED = ("inside", "several", "found")
 """Kinds whose data come back in the same letters."""
 _SMALL_SHARE = 0.16
+_AS_THE_FORM = re.compile(r"\bas (?=the (?:form|format|style)\b)")
+"""Patterns have "as" before a form's name, which fits "ISO" but not "the form 5 March 2021"."""
+_LEFT_OVER = re.compile(
+    r"\b(?:keep|retain|save|preserve|delete|remove|erase|omit|drop|leave out|ignore|strip|cut|reduce|shorten|trim"
+    r"|condense|pare|repeat|copy)\b",
+    re.IGNORECASE,
+)
+"""Requests whose answer is what stands in the date, to the letter."""
 
 
 class Dates(Skill):
@@ -59,6 +67,7 @@ class Dates(Skill):
             date_of_parts: 0.02, two_days_on: 0.01,
         }  # fmt: skip
         prompt, answer, kind = slots.rng.choices(tuple(kinds), tuple(kinds.values()))[0](slots)
+        prompt = _AS_THE_FORM.sub("in ", prompt)
         if kind not in _CASED and "%" not in prompt and slots.rng.random() < _SMALL_SHARE:
             prompt = prompt.lower()
         return Example(self.name, prompt, answer, kind=slots.kind(kind))
@@ -92,8 +101,11 @@ class Dates(Skill):
         part, answer = slots.rng.choice(
             (("year", str(date.year)), ("month", MONTHS[date.month - 1]), ("day", str(date.day)))
         )
-        old = draw_form(slots.rng, given=True, date=date)
-        return slots.question(_PART, part=part, date=old.write(date)), answer, "part"
+        written = draw_form(slots.rng, given=True, date=date).write(date)
+        while True:
+            prompt = slots.question(_PART, part=part, date=written)
+            if re.search(rf"(?<!\d){answer}(?!\d)", written) or not _LEFT_OVER.search(prompt):
+                return prompt, answer, "part"
 
     def _next(self, slots: Slots) -> tuple[str, str, str]:
         """The day after or before, half of the times across the end of a month."""

@@ -4,7 +4,7 @@ import datetime
 import random
 
 from gesso.tasks.skills.dates.forms import MONTHS
-from gesso.tasks.skills.sums.skill import spell
+from gesso.tasks.skills.numerals import spell
 
 _ORDINALS = {
     "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth",

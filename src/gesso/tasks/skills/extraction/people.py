@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.extraction.keys import asked, braced
 from gesso.tasks.skills.extraction.missing import draw_missing
 from gesso.tasks.skills.extraction.placing import framed, placed
-from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell
 from gesso.tasks.skills.extraction.tokens import draw_layout
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.extraction.whole import draw_whole
@@ -178,7 +179,7 @@ def _relative(slots: Slots, told: _Told, number: int, facts: list[str]) -> str:
     if not found:
         return ""
     fact, text = slots.rng.choice(found)
-    return with_article(text.format(value=told.people[number][fact]))
+    return with_articles(text.format(value=told.people[number][fact]))
 
 
 def _agrees(words: str, text: str) -> bool:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.extraction.placing import among_others, framed, placed
-from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import by_subject, dumps, pick, tell
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -80,7 +81,7 @@ def _question(slots: Slots, phrasings: Phrasings, key: str, values: Mapping[str,
     if not fitting:
         return None
     question, named = slots.rng.choice(fitting)
-    return with_article(question.format_map({field: values[name] for field, name in named.items()}))
+    return with_articles(question.format_map({field: values[name] for field, name in named.items()}))
 
 
 def _one_of_two(slots: Slots, text: str, values: Mapping[str, Value]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.extraction.values import DRAWN, Value
 from gesso.tasks.skills.patterns import Phrasings, expand
 from gesso.tasks.skills.slots import Slots
@@ -22,7 +23,6 @@ _OWN_NAME = 0.6
 _SMALL_SHARE, _SPACED_SHARE = 0.08, 0.35
 _CODE_NAMES = frozenset({"how_many", "e_mail"})
 """Names that have no spaces in place of their underscores."""
-_ARTICLE = re.compile(r"\b([Aa]) (?=[aeio])")
 _MEASURE = re.compile(
     r"[ -]?(%|°|percent|degrees|k?m|[cm]m|(?:kilo|centi|milli)?(?:met|lit)(?:re|er)s?|[km]?g|grams?|kilos?|ml|l|MB|GB"
     r"|hours?|minutes?|days?|seconds?|miles?|feet|points?|acres?|euros?|dollars?|pounds?)(?!\w)"
@@ -66,13 +66,8 @@ def tell(slots: Slots, pattern: str) -> tuple[str, list[Fact]]:
             facts[names[0]] = Fact(names, _lower(value) if small else value)
         return written(slots.rng, facts[names[0]].value)
 
-    text = with_article(_FIELD.sub(fill, pattern))
+    text = with_articles(_FIELD.sub(fill, pattern))
     return (text.lower() if small else text), list(facts.values())
-
-
-def with_article(text: str) -> str:
-    """Returns the text with "an" before vowels."""
-    return _ARTICLE.sub(r"\1n ", text)
 
 
 def is_measured(text: str, key: str, value: Value) -> bool:

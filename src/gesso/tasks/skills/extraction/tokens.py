@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Sequence
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.extraction.placing import among_others, placed
-from gesso.tasks.skills.extraction.telling import Fact, by_subject, pick, tell, with_article
+from gesso.tasks.skills.extraction.telling import Fact, by_subject, pick, tell
 from gesso.tasks.skills.extraction.values import Value
 from gesso.tasks.skills.patterns import expand, read_phrasings
 from gesso.tasks.skills.slots import Slots
@@ -110,7 +111,7 @@ def _ask_one(slots: Slots, sort: str) -> str:
     questions = _questions(slots, sort)
     if questions and slots.rng.random() < _ASKED_SHARE:
         return f"~{expand(slots.rng.choice(questions), slots.rng)}"
-    return with_article(pick(slots, ONE).format(noun=_noun(slots, sort)[0]))
+    return with_articles(pick(slots, ONE).format(noun=_noun(slots, sort)[0]))
 
 
 def _ask_several(slots: Slots, sort: str, values: Sequence[Value]) -> tuple[str, str]:

@@ -14,7 +14,8 @@ from gesso.tasks.skills.functions.words import (
     OF_TWO_MORE,
     OPERATIONS,
 )
-from gesso.tasks.skills.slots import RESERVED, Slots
+from gesso.tasks.skills.lexicon import RESERVED
+from gesso.tasks.skills.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)

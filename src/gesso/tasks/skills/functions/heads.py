@@ -4,6 +4,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.changes.bodies import definition, draw_expressed, draw_free_name, draw_sentence
 from gesso.tasks.skills.functions.forms import Function, draw_any_function, draw_function, draw_literal, draw_name
 from gesso.tasks.skills.slots import Slots
@@ -149,14 +150,17 @@ def draw_typed(slots: Slots) -> Drawn:
     function = Function(name, tuple(parameters), what, body)
     hinted = tuple(f"{parameter}: {kind}" for parameter, kind in zip(parameters, types, strict=True))
     source = definition(name, hinted, body, returned=returned)
-    told = " and ".join(f"{parameter} is {_article(kind)}" for parameter, kind in zip(parameters, types, strict=True))
+    told = " and ".join(
+        f"{parameter} is {with_articles(f'a {kind}')}" for parameter, kind in zip(parameters, types, strict=True)
+    )
     head = f"{name}({', '.join(hinted)})"
-    fields = fields_of(function) | {"types": told, "type": returned, "a_type": _article(returned), "bare": head}
+    fields = fields_of(function) | {
+        "types": told,
+        "type": returned,
+        "a_type": with_articles(f"a {returned}"),
+        "bare": head,
+    }
     return fields | {"head": f"{head} -> {returned}"}, source
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind == "int" else f"a {kind}"
 
 
 def draw_apart(slots: Slots) -> Drawn:

@@ -1,12 +1,11 @@
 """Asks for a small Python function under any name; graded by running it, or by its syntax tree."""
 
 import ast
-from collections.abc import Callable
-from itertools import product
-from typing import Any, ClassVar
+import re
+from typing import ClassVar
 
 from gesso.tasks.base import Example
-from gesso.tasks.run_code import UnsafeCodeError, constants, load_function, outcome
+from gesso.tasks.run_code import UnsafeCodeError, load_function, outcome, parse_code
 from gesso.tasks.skills.functions.forms import (
     Function,
     draw_any_function,
@@ -19,12 +18,13 @@ from gesso.tasks.skills.functions.statements import STATED
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
+from gesso.tasks.tried_arguments import tried_arguments
 
 _SHARES = {"unnamed": 0.19, "named": 0.24, "headed": 0.24, "code": 0.15, "none": 0.08, "prints": 0.03}
 _DRAWN = HEADED | STATED
 _ALL_SHARES = _SHARES | {kind: share for kind, (_, share) in _DRAWN.items()}
-_PLAIN_INTEGERS = (-101, -7, -2, -1, 0, 1, 2, 3, 8, 100)
-_SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
+_OF_TEXTS = re.compile(r"concat|join_strings|\bjoined (?:together|by|with)\b|\bfollowed by\b|\bthe string\b")
+"""Requests whose arguments are texts, though the function would add up numbers as well."""
 
 
 class Functions(Skill):
@@ -54,7 +54,7 @@ class Functions(Skill):
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts a function of the asked name that returns what the reference does on every input tried."""
-        return grade_function(example.answer, text)
+        return grade_function(example.answer, text, of_texts=_OF_TEXTS.search(example.prompt) is not None)
 
 
 def _draw(slots: Slots, kind: str) -> Function:
@@ -71,9 +71,10 @@ def _draw(slots: Slots, kind: str) -> Function:
     return draw_function(slots, named=kind == "named")
 
 
-def grade_function(reference: str, text: str) -> bool:
-    """Says whether `text` is a function of the reference's name that does the same on every input tried; where the
-    reference holds what is not run, such as methods of strings, whether both say the same."""
+def grade_function(reference: str, text: str, *, of_texts: bool = False) -> bool:
+    """Says whether `text` is a function of the reference's name that does the same on every input tried, texts alone
+    with `of_texts`; where the reference holds what is not run, such as methods of strings, whether both say the
+    same."""
     if (tree := _tree(text)) is not None and tree == _tree(reference):
         return True
     if not reference.startswith("def "):
@@ -84,7 +85,7 @@ def grade_function(reference: str, text: str) -> bool:
         function = load_function(text.strip(), name)
     except (UnsafeCodeError, NameError):
         return False
-    wanted = [(values, outcome(expected, values)) for values in _inputs(expected, reference)]
+    wanted = [(values, outcome(expected, values)) for values in tried_arguments(expected, reference, of_texts=of_texts)]
     if all(kind == "raised" for _, (kind, _) in wanted):
         return False
     return all(outcome(function, values) == result for values, result in wanted)
@@ -92,24 +93,6 @@ def grade_function(reference: str, text: str) -> bool:
 
 def _tree(source: str) -> str | None:
     try:
-        return ast.dump(ast.parse(source.strip()))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.dump(parse_code(source.strip()))
+    except (UnsafeCodeError, RecursionError):
         return None
-
-
-def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]:
-    integers = set(_PLAIN_INTEGERS)
-    for number in constants(source):
-        integers |= {number - 1, number, number + 1, -number, 2 * number, 3 * number + 1}
-    definition = ast.parse(source).body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    arity = len(definition.args.args)
-    if arity != 1:
-        some = sorted(integers) if arity == 2 else sorted({*sorted(integers)[::3], 0, 1})
-        found = list(product(some, repeat=arity))
-        if any(outcome(reference, values)[0] != "raised" for values in found):
-            return found
-        return list(product((*_SEQUENCES, 0, 1, 3), repeat=arity))
-    if outcome(reference, (1,))[0] == "raised":
-        return [(value,) for value in _SEQUENCES]
-    return [(value,) for value in sorted(integers)]

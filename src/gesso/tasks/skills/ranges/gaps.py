@@ -3,9 +3,9 @@
 import string
 
 from gesso.tasks.skills.layouts import COMMAS, SPACES
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 
 BLANKS = read_phrasings("ranges", "blanks")
 DOTS = read_phrasings("ranges", "dots")

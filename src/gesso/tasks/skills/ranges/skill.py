@@ -1,6 +1,6 @@
 """Asks to count from any number to any other, up or down, in steps, odd or even ones, multiples, or letters.
 
-Rows of other kinds (`gesso.tasks.skills.ranges.kinds`) and rows that have gaps (`gesso.tasks.skills.ranges.gaps`) too.
+Rows of other numbers (`number_rows`), of names (`name_rows`) and rows that have gaps (`gaps`), too.
 """
 
 import re
@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, Layout
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.ranges.gaps import BLANKS, DOTS, draw_blanks, draw_dots
-from gesso.tasks.skills.ranges.kinds import PHRASINGS, ROWS, draw_border
-from gesso.tasks.skills.ranges.written import WRITTEN, WRITTEN_PHRASINGS
+from gesso.tasks.skills.ranges.name_rows import NAME_PHRASINGS, NAME_ROWS
+from gesso.tasks.skills.ranges.number_rows import NUMBER_PHRASINGS, NUMBER_ROWS
+from gesso.tasks.skills.ranges.rows import draw_border
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 
 _UP = read_phrasings("ranges", "up")
 _DOWN = read_phrasings("ranges", "down")
@@ -25,10 +26,12 @@ _KIND = read_phrasings("ranges", "kind")
 _MULTIPLES = read_phrasings("ranges", "multiples")
 _LETTERS = read_phrasings("ranges", "letters")
 _FIRST = read_phrasings("ranges", "first")
-_ROWS = ROWS | WRITTEN
+_ROWS = NUMBER_ROWS | NAME_ROWS
 _KINDS = {
     "up": 0.24, "down": 0.1, "steps": 0.09, "to": 0.03, "kind": 0.04, "multiples": 0.03, "letters": 0.04, "first": 0.03,
-    **{kind: share for kind, (share, _) in _ROWS.items()}, "blanks": 0.03, "dots": 0.04,
+    "by": 0.055, "steps down": 0.03, "decimals": 0.03, "python": 0.06, "after": 0.03, "names": 0.04, "labels": 0.04,
+    "padded": 0.025, "years": 0.02, "in digits": 0.02, "in words": 0.015, "other letters": 0.02, "either": 0.06,
+    "times": 0.025, "dates": 0.025, "ordinals": 0.02, "doubling": 0.02, "blanks": 0.03, "dots": 0.04,
 }  # fmt: skip
 _LONGEST = 14
 _BELOW_ZERO = 0.08
@@ -63,8 +66,8 @@ class Ranges(Skill):
     name = "ranges"
     phrasings: ClassVar = {
         "up": _UP, "down": _DOWN, "steps": _STEPS, "to": _TO, "kind": _KIND, "multiples": _MULTIPLES,
-        "letters": _LETTERS, "first": _FIRST, "told": _TOLD, "like": _LIKE, "blanks": BLANKS, "dots": DOTS, **PHRASINGS,
-        **WRITTEN_PHRASINGS,
+        "letters": _LETTERS, "first": _FIRST, "told": _TOLD, "like": _LIKE, "blanks": BLANKS, "dots": DOTS,
+        **NUMBER_PHRASINGS, **NAME_PHRASINGS,
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
@@ -77,7 +80,7 @@ class Ranges(Skill):
             return Example(self.name, _framed(slots, kind, text), answer, kind=slots.kind(kind))
         layout: Layout | None = None
         if kind in _ROWS:
-            ask, found, layout = _ROWS[kind][1](slots).worded(slots)
+            ask, found, layout = _ROWS[kind](slots).worded(slots)
         else:
             ask, found = self._plain(slots, kind)
         if layout is None:

@@ -1,5 +1,6 @@
 """Asks for two replacements at once, or for one of several places alone."""
 
+from gesso.tasks.skills.articles import with_articles
 from gesso.tasks.skills.entries import draw_entries, draw_numbers
 from gesso.tasks.skills.layouts import COMMAS, LINES, SPACES, TIGHT, Layout, draw_layout
 from gesso.tasks.skills.patterns import read_phrasings
@@ -153,7 +154,7 @@ def _one_sign(slots: Slots) -> tuple[str, str]:
         old, new = rng.sample(sorted(_MARKS), 2)
         name, joint = _MARKS[old]
         text = joint.join(slots.words(rng.choice((3, 3, 4))))
-        called = rng.choice(((name, f"a {_MARKS[new][0]}".replace("a u", "an u")), (f'"{old}"', f'"{new}"')))
+        called = rng.choice(((name, with_articles(f"a {_MARKS[new][0]}")), (f'"{old}"', f'"{new}"')))
     parts = text.split(old)
     which = rng.choice(("first", "first", "last", "last", "second"))
     place = _place(which, len(parts) - 1)

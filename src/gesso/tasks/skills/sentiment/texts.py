@@ -2,7 +2,8 @@
 
 import re
 
-from gesso.tasks.skills.labelled_texts import draw_thing, with_articles
+from gesso.tasks.skills.articles import with_articles
+from gesso.tasks.skills.labelled_texts import draw_thing
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import words_of

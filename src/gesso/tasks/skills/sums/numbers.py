@@ -1,7 +1,6 @@
 """Draws the numbers that people calculate with: small ones, round ones, and ones at a border, oftener than chance."""
 
 import random
-import re
 
 _BASES = (10, 20, 50, 100, 100, 100, 200, 500, 1000, 1000, 1000, 2000, 5000, 10_000)
 _ROUND = (
@@ -12,7 +11,6 @@ _ROUND = (
 _SMALL_LIMITS = (9, 12, 20, 20, 30, 50, 100)
 _KINDS = ("small", "round", "border", "same")
 _KIND_WEIGHTS = (0.42, 0.26, 0.24, 0.08)
-_HUNDRED = re.compile(r"\bone (hundred|thousand)\b")
 
 
 def draw_small(rng: random.Random, least: int = 0) -> int:
@@ -72,16 +70,3 @@ def draw_factors(rng: random.Random) -> tuple[int, int]:
     else:
         found = rng.randint(2, 12), rng.randint(11, 99)
     return found if rng.random() < 0.5 else (found[1], found[0])
-
-
-def as_said(words: str, rng: random.Random) -> str:
-    """Writes a number in words as people do: without a hyphen, with "and", with "a" for "one"."""
-    if rng.random() < 0.3:
-        words = words.replace("-", " ")
-    if rng.random() < 0.35:
-        words = re.sub(r"\bhundred (?=[a-z])(?!thousand|and)", "hundred and ", words)
-    elif rng.random() < 0.1:
-        words = words.replace("thousand and ", "thousand ")
-    if rng.random() < 0.2 and _HUNDRED.match(words):
-        words = f"a{words[3:]}"
-    return words

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.layouts import draw_layout
+from gesso.tasks.skills.numerals import as_said, spell
 from gesso.tasks.skills.patterns import read_phrasings, with_small_letter
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.sums.expressions import draw_expression
 from gesso.tasks.skills.sums.kinds import KINDS, PHRASINGS
-from gesso.tasks.skills.sums.numbers import as_said, draw_factors, draw_small, draw_terms
-from gesso.tasks.words import words_of
+from gesso.tasks.skills.sums.numbers import draw_factors, draw_small, draw_terms
 
 _SIGNS = read_phrasings("sums", "signs")
 _PLUS = read_phrasings("sums", "plus")
@@ -64,11 +64,6 @@ _ONE_OF_MANY = re.compile(
     r"|becomes|this|pls|results|adds)(?:[a-z]+s|get|are|were|people|children|sheep|men|women)\b"
 )
 """One or none of a thing that the sentence has several of."""
-_SMALL = words_of(
-    "zero one two three four five six seven eight nine "
-    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-)
-_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
 class Sums(Skill):
@@ -270,18 +265,3 @@ def _number(slots: Slots, digits: int) -> int:
         step: int = 10 ** slots.rng.randint(1, digits - 1)
         return number // step * step
     return number
-
-
-def spell(number: int) -> str:
-    """Writes a number below 1,000,000 in words."""
-    if number < 20:
-        return _SMALL[number]
-    if number < 100:
-        tens, ones = divmod(number, 10)
-        return _TENS[tens] + (f"-{_SMALL[ones]}" if ones else "")
-    if number >= 1000:
-        thousands, rest = divmod(number, 1000)
-        joint = " and " if 0 < rest < 100 else " "
-        return f"{spell(thousands)} thousand" + (f"{joint}{spell(rest)}" if rest else "")
-    hundreds, rest = divmod(number, 100)
-    return f"{_SMALL[hundreds]} hundred" + (f" {spell(rest)}" if rest else "")

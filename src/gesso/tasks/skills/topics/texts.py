@@ -1,6 +1,7 @@
 """Draws texts about a topic: plain sentences, patterns with words that tell it, words alone, with others around."""
 
-from gesso.tasks.skills.labelled_texts import draw_thing, with_articles
+from gesso.tasks.skills.articles import with_articles
+from gesso.tasks.skills.labelled_texts import draw_thing
 from gesso.tasks.skills.patterns import read_phrasings
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.skills.topics.words import Topic, fits, telling, topics

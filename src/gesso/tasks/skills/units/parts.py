@@ -2,8 +2,9 @@
 
 from fractions import Fraction
 
+from gesso.tasks.skills.articles import with_articles
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 from gesso.tasks.skills.units.kinds import Unit
 
 _PARTS = (
@@ -17,7 +18,6 @@ _RESTS = (
     (Fraction(1, 4), "a quarter", "1/4"), (Fraction(3, 4), "three quarters", "3/4"),
 )  # fmt: skip
 _COUNTED_SHARE, _DIGITS_SHARE = 0.6, 0.25
-_VOWEL_SOUNDS = ("inch", "hour", "ounce")
 
 
 def part_in_words(slots: Slots, large: Unit, factor: Fraction, spelling: int) -> tuple[str, Fraction] | None:
@@ -47,5 +47,4 @@ def part_in_words(slots: Slots, large: Unit, factor: Fraction, spelling: int) ->
 
 def single(unit: Unit) -> str:
     """Returns one of a unit, with its article."""
-    name = unit.singulars[1]
-    return f"{'an' if name.startswith(_VOWEL_SOUNDS) else 'a'} {name}"
+    return with_articles(f"a {unit.singulars[1]}")

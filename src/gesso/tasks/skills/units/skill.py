@@ -5,10 +5,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.numerals import spell
 from gesso.tasks.skills.patterns import Phrasings, read_phrasings
 from gesso.tasks.skills.skill import Skill, is_label
 from gesso.tasks.skills.slots import Slots
-from gesso.tasks.skills.sums.skill import spell
 from gesso.tasks.skills.units.kinds import COUNTED, FACTS, KINDS, Kind, Unit, spellings
 from gesso.tasks.skills.units.parts import part_in_words, single
 from gesso.tasks.skills.units.several import SEVERAL, compared, each_converted
