@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from gesso.api import load
 from gesso.diffusion.samplers import SAMPLERS
@@ -16,14 +17,22 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize("page", ["control.md"])
-def test_the_python_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("page", "printed"), [("control.md", "return x + 7"), ("lab.md", "1, 2, 3"), ("vision.md", "4071\n4071\n")]
+)
+def test_the_python_of_a_page_runs(
+    page: str, printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    red, green = (Image.new("RGB", (96, 96), colour) for colour in ("red", "green"))
+    red.save(tmp_path / "clip.gif", save_all=True, append_images=[green], duration=1000)
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)  # noqa: S102
-    assert "return x + 7" in capsys.readouterr().out
+    assert printed in capsys.readouterr().out
 
 
 def test_the_table_of_the_readme_is_the_card_of_the_model() -> None:

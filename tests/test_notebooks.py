@@ -43,6 +43,10 @@ def test_guidance(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_reinforcement_on_a_task_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
     names = run("reinforce")
-    assert "step-000002" in capsys.readouterr().out
-    reward = names["LastDigit"]().case(100, 205).reward
-    assert [reward("305"), reward("5"), reward("300")] == [1.0, 0.5, 0.0]
+    last, *steps = capsys.readouterr().out.split("\n")
+    assert last == "step-000002"
+    records = [json.loads(line) for line in steps if line]
+    assert [record["step"] for record in records] == [1, 2]
+    assert all(record["mixed"] > 0 and record["gradient_norm"] > 0 for record in records), "it learns"
+    reward = names["Places"]().case(["pear", "fig"]).reward
+    assert [reward("fig, pear"), reward("fig"), reward("pear, fig")] == [1.0, 0.5, 0.0]

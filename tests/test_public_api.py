@@ -1,5 +1,6 @@
 """What `import gesso` promises."""
 
+import ast
 import importlib
 import os
 import subprocess
@@ -33,6 +34,16 @@ def test_every_name_can_be_imported_and_documents_itself(name: str) -> None:
         assert value.__doc__
         module = importlib.import_module(value.__module__)
         assert getattr(module, value.__name__) is value
+
+
+def test_a_type_checker_finds_these_names_and_no_others() -> None:
+    tree = ast.parse(Path(gesso.__file__).read_text("utf-8"))
+    guards = {ast.unparse(node.test): node.body for node in tree.body if isinstance(node, ast.If)}
+    imported = [alias for node in guards["TYPE_CHECKING"] if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert {alias.asname or alias.name for alias in imported} == NAMES | {"Any"}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert "__getattr__" not in functions, "outside of a guard it would give a type checker every name"
+    assert (Path(gesso.__file__).parent / "py.typed").exists()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -77,3 +88,18 @@ def test_ranks_are_counted_from_one(name: str) -> None:
     for value in (0, -1, "2"):
         with pytest.raises(gesso.UserError, match=f"^{name} must be an integer of at least 1"):
             gesso.load("mini", **{name: value})
+
+
+def test_a_model_is_saved_and_loaded_with_names_of_pytorch(tmp_path: Path) -> None:
+    import torch
+
+    source = Path(gesso.__file__).parent / "bundled" / "mini"
+    model = gesso.load_model("mini", torch.device("cpu"), torch.float32)
+    gesso.save_model(model, tmp_path / "copy", dtype=torch.bfloat16, source=str(source))
+    engine = gesso.load(tmp_path / "copy", device=torch.device("cpu"), dtype=torch.float32)
+    assert engine.generate("What is 481 + 296?", seed=7).text == "777"
+    with pytest.raises(gesso.UserError, match=r"^source .*nowhere is no folder"):
+        gesso.save_model(model, tmp_path / "other", source=tmp_path / "nowhere")
+    with pytest.raises(gesso.UserError, match=r"^model must be what gesso.load_model returns.*got Engine"):
+        gesso.save_model(engine, tmp_path / "other")  # type: ignore[arg-type]
+    assert not (tmp_path / "other").exists()

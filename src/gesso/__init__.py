@@ -94,12 +94,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gesso' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker a module with this function has every name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'gesso' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError
@@ -10,6 +12,7 @@ from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
 from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.dtype import dtype_name
 from gesso.models.family import family_of, load_family, only_diffusion_gemma, read_defaults
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder
@@ -25,25 +28,27 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
 
-def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> DiffusionGemma:
+def load_model(
+    path: str | Path, device: str | torch.device = "auto", dtype: str | torch.dtype = "auto", *, offline: bool = False
+) -> DiffusionGemma:
     """Loads the text model of a checkpoint.
 
     Args:
         path: a bundled name such as `mini`, a folder, or a Hugging Face id (downloaded unless `offline`).
         device: `auto`, `cpu`, `cuda`, `mps`, or any device PyTorch knows.
-        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+        dtype: `auto`, `float32`, `bfloat16` or `float16`, by name or as PyTorch's.
 
     Raises:
         HubError: the model is not here and cannot be fetched.
         CheckpointError: its files cannot be used; the message names what does not fit.
     """
-    return load_folder(resolve(str(path), offline=offline), device, dtype)
+    return load_folder(resolve(str(path), offline=offline), str(device), dtype_name(dtype))
 
 
 def load(
     path: str | Path,
-    device: str = "auto",
-    dtype: str = "auto",
+    device: str | torch.device = "auto",
+    dtype: str | torch.dtype = "auto",
     *,
     offline: bool = False,
     adapter: str | Path | None = None,
@@ -86,6 +91,7 @@ def load(
         "pipeline_parallel": pipeline_parallel > 1,
         "device_memory": device_memory is not None,
     }
+    device, dtype = str(device), dtype_name(dtype)
     folder = resolve(str(path), offline=offline)
     family = family_of(folder)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()

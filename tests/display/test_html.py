@@ -7,7 +7,9 @@ import pytest
 from gesso.control.choose import Choice, ChooseResult
 from gesso.control.edit import EditResult, unified_diff
 from gesso.control.fill import FilledHole, FillResult
+from gesso.control.search import Candidate, SearchResult
 from gesso.display import html
+from gesso.engine.particles import ParticlesResult
 from gesso.engine.result import GenerationResult
 from gesso.text.tool_calls import ToolCall
 
@@ -82,9 +84,18 @@ def chosen(text: str) -> ChooseResult:
     return ChooseResult((Choice("other", 1, 0.3, -2.0, 0.2, -2.0), Choice(text, 1, 0.7, -1.0, 0.8, -1.0)), 5, 7)
 
 
+def searched(text: str) -> SearchResult:
+    best, other = (Candidate(generated(each), score, -0.25, 1) for each, score in ((text, 1.0), ("other", 0.5)))
+    return SearchResult((other, best), best, "consistency", True, 6, 0)
+
+
+def particles(text: str) -> ParticlesResult:
+    return ParticlesResult((generated("other"), generated(text)), (0.25, 0.75), (0.4, 0.6), 8, 4, 1, 1)
+
+
 EVERY = [
     lambda text: generated(text, reasoning=text, warnings=(text,), tool_calls=(ToolCall(text, text),)),
-    holes, edited, chosen,
+    holes, edited, chosen, searched, particles,
 ]  # fmt: skip
 
 
@@ -109,6 +120,17 @@ def test_answers_are_ranked() -> None:
     text = read(chosen("first")._repr_html_()).text
     assert text.index("first") < text.index("other")
     assert "80.0%" in text
+    text = read(searched("first")._repr_html_()).text
+    assert text.index("first") < text.index("other")
+    assert "-0.25" in text
+    assert "6 passes \N{MIDDLE DOT} chosen by consistency" in text
+
+
+def test_particles_show_scores_and_weights() -> None:
+    text = read(particles("first")._repr_html_()).text
+    assert text.startswith("first")
+    for figure in ("0.25", "0.75", "0.4", "0.6", "8 denoising passes", "1 resampling"):
+        assert figure in text
 
 
 def test_numbers_have_their_words() -> None:

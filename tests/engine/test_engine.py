@@ -4,6 +4,7 @@ import dataclasses
 import gc
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -250,6 +251,16 @@ def test_what_is_committed_is_the_whole_canvas_and_the_cache_is_let_go() -> None
     assert [row() for row in model.rows] == [None] * (MAX_BATCH + 3)
 
 
+def test_threads_may_share_an_engine(tiny: Engine) -> None:
+    def ask(seed: int) -> tuple[int, ...]:
+        return tiny.generate("hi", seed=seed, max_new_tokens=20).token_ids
+
+    alone = [ask(seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(8))) == alone
+    assert len(set(alone)) > 1
+
+
 # Refusals
 
 
@@ -260,6 +271,8 @@ def test_an_unknown_option_is_refused_by_name(tiny: Engine) -> None:
         tiny.generate("hi", frames=True)
     with pytest.raises(OptionError, match="unknown option 'min_p'"):
         tiny.stream("hi", min_p=1)
+    with pytest.raises(OptionError, match=r"unknown option 'max_tokens': did you mean max_new_tokens\?$"):
+        tiny.generate("hi", max_tokens=1)
 
 
 NAN, INFINITE = float("nan"), float("inf")

@@ -3,7 +3,9 @@
 import time
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers
 
@@ -85,10 +87,26 @@ def test_what_is_no_prompt_is_refused(engine: Engine, prompt: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", [[5, True], [False], [5, "hi"], ["hi"], [5, {"role": "user", "content": "hi"}], [5, 6.0], [None]]
+    "prompt", [[5, True], [False], [5, "hi"], [5, {"role": "user", "content": "hi"}], [5, 6.0], [None]]
 )
 def test_mixed_kinds_and_booleans_are_refused(engine: Engine, prompt: Any) -> None:
     with pytest.raises(TextError, match="mixes kinds"):
+        ids(engine, prompt)
+
+
+def test_a_list_of_texts_is_sent_to_generate_batch(engine: Engine) -> None:
+    with pytest.raises(TextError, match="generate_batch takes several"):
+        ids(engine, ["hi", "there"])
+
+
+@pytest.mark.parametrize("prompt", [np.array([5, 6]), torch.tensor([5, 6]), [np.int64(5), np.int32(6)], range(5, 7)])
+def test_ids_of_numpy_and_torch_are_ids(engine: Engine, prompt: Any) -> None:
+    assert ids(engine, prompt) == [5, 6]
+
+
+@pytest.mark.parametrize("prompt", [np.array([[5, 6]]), torch.tensor([[5, 6]]), np.array([5.0])])
+def test_arrays_of_another_shape_or_type_are_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(TextError, match="chat messages only or token ids only"):
         ids(engine, prompt)
 
 

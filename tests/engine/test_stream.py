@@ -112,8 +112,16 @@ def test_nothing_runs_before_the_first_event_is_asked_for() -> None:
     engine = reciter(WORDS)
     stream = engine.stream("hi")
     assert engine.model.passes == 0  # type: ignore[attr-defined]
-    next(iter(stream))
+    next(stream)
     assert engine.model.passes == 1  # type: ignore[attr-defined]
+
+
+def test_a_loop_goes_on_behind_the_events_that_were_taken() -> None:
+    first, *rest = reciter(WORDS).stream("hi", seed=1)
+    stream = reciter(WORDS).stream("hi", seed=1)
+    assert next(stream) == first
+    assert [type(event) for event in stream] == [type(event) for event in rest]
+    assert next(stream, None) is None
 
 
 # Cancelling

@@ -60,6 +60,7 @@ def test_a_replay_shows_every_step_behind_what_was_committed(trace: Path) -> Non
 def test_a_notebook_gets_a_frame_and_a_file_the_page(trace: Path, tmp_path: Path) -> None:
     shown = replay(trace)
     assert shown._repr_html_().startswith("<iframe ")
+    assert "DenoisingFrame" not in repr(shown), "a notebook keeps it beside the page"
     shown.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == shown.html
 

@@ -196,7 +196,7 @@ def test_a_file_that_does_not_say_how_long_it_is() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"hello" * 100, "no video that can be read"),
+        (b"hello" * 100, "no video that can be read: Invalid data found when processing input$"),
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n", "no video"),
         (b"ffconcat version 1.0\nfile '/etc/passwd'\n", "no video"),
         (encoded(photo(60, 40), "JPEG"), "no video"),

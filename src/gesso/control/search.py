@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, with_prompt_text
 from gesso.control.job import Job
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
@@ -63,6 +64,16 @@ class SearchResult:
     def ranked(self) -> list[Candidate]:
         """Returns the candidates, the best first."""
         return sorted(self.candidates, key=lambda candidate: _rank(candidate, self.select), reverse=True)
+
+    def _repr_html_(self) -> str:
+        """Returns the best answer and what was found of all, for a notebook."""
+        rows = [
+            (each.result.text, *map(_shown, (each.score, each.mean_logprob)), str(each.votes), str(each.result.seed))
+            for each in self.ranked()
+        ]
+        heads = ("answer", "score", "nats a token", "votes", "seed")
+        facts = [html.count(self.passes, "pass", "passes"), f"chosen by {self.select}"]
+        return html.block([html.pre(self.best.result.text), html.table(heads, rows), html.line(facts)])
 
     def to_dict(self) -> dict[str, Any]:
         """Returns a JSON-ready account of the search, without the answers."""
@@ -225,6 +236,10 @@ def _is_deterministic(engine: Engine, options: dict[str, Any]) -> bool:
     mode, temperature = options.get("mode"), options.get("temperature")
     defaults = engine.defaults
     return (mode or defaults.mode) == "ar" and (defaults.temperature if temperature is None else temperature) == 0
+
+
+def _shown(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}"
 
 
 def _check(best_of: int, select: str, at_once: int) -> None:

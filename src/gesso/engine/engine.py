@@ -48,15 +48,15 @@ class Request:
     """When its time began, by the monotonic clock, for who bounds it; None is when it is checked."""
 
 
-class Stream:
+class Stream(Iterator[Event]):
     """Iterates over the events of one request, in order; `cancel` ends it with what is committed."""
 
     def __init__(self, state: RequestState, events: Iterator[tuple[RequestState, Event]]) -> None:
         self._state = state
         self._events = events
 
-    def __iter__(self) -> Iterator[Event]:
-        return (event for _, event in self._events)
+    def __next__(self) -> Event:
+        return next(self._events)[1]
 
     def cancel(self) -> None:
         """Lets no further pass begin: the events of the last one still come, then `Finished` with reason `cancelled`. A
@@ -66,6 +66,19 @@ class Stream:
 
 class Engine:
     """Owns a runner, the tokenizer and chat template, and the defaults of a checkpoint."""
+
+    runner: Runner
+    """Computes the passes of the model."""
+    tokenizer: Tokenizer
+    """Turns texts into token ids and back (`encode`, `decode`, `piece`); `special_ids` are those that are no text."""
+    template: ChatTemplate | None
+    """Writes conversations; None takes prompts as they are only."""
+    defaults: GenerationConfig
+    """Settings where a request says nothing."""
+    name: str
+    """Name that the model was loaded by."""
+    costs: CostModel
+    """What a step and a token cost, as measured for `mode: auto`."""
 
     def __init__(
         self,
@@ -97,7 +110,7 @@ class Engine:
                 )
             if vision is not None:
                 raise OptionError("vision is the runner's to have: make the runner with it", option="vision")
-            self.runner: Runner = model
+            self.runner = model
         else:
             self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=vision)
         self.tokenizer = tokenizer
@@ -105,6 +118,9 @@ class Engine:
         self.defaults = defaults
         self.name = name
         self.costs = CostModel(self.runner)
+
+    def __repr__(self) -> str:
+        return f"Engine({self.name!r})"
 
     @property
     def model(self) -> Model:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.prompt import Prompt
@@ -65,6 +66,15 @@ class ParticlesResult:
     def best(self) -> GenerationResult:
         """Returns the answer of the highest score, the first one of equals."""
         return self.results[max(range(len(self.results)), key=lambda place: self.scores[place])]
+
+    def _repr_html_(self) -> str:
+        """Returns the best answer, and score and weight of all, for a notebook."""
+        parts = zip(self.results, self.scores, self.weights, strict=True)
+        rows = [(each.text, f"{score:.3g}", f"{weight:.3g}", str(each.seed)) for each, score, weight in parts]
+        facts = [html.count(self.denoising_passes, "denoising pass", "denoising passes")]
+        facts += [html.count(self.resamplings, "resampling")]
+        heads = ("answer", "score", "weight", "seed")
+        return html.block([html.pre(self.best.text), html.table(heads, rows), html.line(facts)])
 
     def to_dict(self) -> dict[str, Any]:
         """Returns a JSON-ready account of the run, without the answers."""

@@ -8,6 +8,7 @@ from gesso.config import ModelShape
 from gesso.engine.markers import Disguise, Marked, Markers
 from gesso.engine.media import Media, MediaOptions, take_out, with_media
 from gesso.errors import OptionError, TextError
+from gesso.options.kinds import is_integer
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
@@ -41,8 +42,8 @@ class PromptReader:
         """Returns the token ids of a prompt, and where its images are.
 
         A string is a user message (as it stands with `raw`), images and clips before its text; a list of mappings is a
-        conversation; a list of ints is taken as it is. What users wrote in messages is text, whatever markers of images
-        it holds; in raw texts and ids each image takes the place of a marker.
+        conversation; ids, in a list, an array or a tensor, are taken as they are. What users wrote in messages is text,
+        whatever markers of images it holds; in raw texts and ids each image takes the place of a marker.
 
         Args:
             media: images and clips beside the prompt.
@@ -55,6 +56,8 @@ class PromptReader:
             OptionError: images for a model that reads text only; `thinking` or `tools` for a prompt that the chat
                 template does not see.
         """
+        if hasattr(prompt, "tolist"):  # an array or a tensor of ids
+            prompt = prompt.tolist()
         messages = _messages(prompt, media, raw=raw)
         if messages is None:
             found = self._as_it_is(prompt, media, max_tokens)
@@ -91,7 +94,7 @@ class PromptReader:
             marked = markers.mark(prompt, images, videos) if self.vision is not None else marked
             ids = encode_text(self.tokenizer, marked.text, "the prompt", max_tokens)
         else:
-            ids = [int(part) for part in prompt if isinstance(part, int)]
+            ids = [int(part) for part in prompt if is_integer(part)]
         if self.vision is None and not set(self.config.image_token_ids).isdisjoint(ids):
             raise TextError(f"the prompt holds the token of an image: {NO_VISION}")
         return markers.place(ids, marked.images)
@@ -135,8 +138,10 @@ def _messages(prompt: Prompt, media: MediaOptions, *, raw: bool) -> Sequence[Map
     if not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
         wanted = "a string, a list of chat messages or a list of token ids, not empty"
         raise TextError(f"the prompt must be {wanted}; got {prompt!r:.60}")
-    if all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
+    if all(is_integer(part) for part in prompt):
         return None
+    if all(isinstance(part, str) for part in prompt):
+        raise TextError("the prompt is a list of texts: one prompt is one text, and generate_batch takes several")
     if not all(isinstance(part, Mapping) for part in prompt):
         raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
     if raw:

@@ -7,7 +7,7 @@ since the start.
 import json
 import time
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,10 @@ class Trace:
 class Replay:
     """Shows a request's canvases resolving again, in a notebook; `save` writes the page to a file."""
 
-    events: tuple[Event, ...]
+    events: tuple[Event, ...] = field(repr=False)  # a notebook keeps the text beside the page
     prompt: str = ""
     special: frozenset[int] = frozenset()
-    seconds: tuple[float, ...] = ()
+    seconds: tuple[float, ...] = field(default=(), repr=False)
     """Seconds of each event since the start; empty where they are not known."""
     model: str = ""
 

@@ -13,6 +13,11 @@ FREE_SHARE = 0.7
 """Share of the free memory that fp32 weights may take: caches and passes need the rest."""
 
 
+def dtype_name(dtype: str | torch.dtype) -> str:
+    """Returns the name of a dtype, which may be PyTorch's own: `float32` of `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:
     """Resolves the name of a dtype: `auto` is float32 on the CPU where what is not packed takes up to
     `CPU_FLOAT32_BYTES` then, or up to `FREE_SHARE` of the memory that is free if this CPU's matmuls in bfloat16 are

@@ -18,7 +18,7 @@ from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.dtype import DTYPES
+from gesso.models.dtype import DTYPES, dtype_name
 from gesso.models.loading import OWN_DEFAULTS, SINGLE, weight_files
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import refuse_quantized
@@ -46,9 +46,9 @@ def save_folder(
     model: DiffusionGemma,
     folder: Path | str,
     *,
-    dtype: str = "float32",
+    dtype: str | torch.dtype = "float32",
     generation: GenerationConfig | None = None,
-    source: Path | None = None,
+    source: Path | str | None = None,
     vision: VisionModel | None = None,
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
@@ -62,16 +62,22 @@ def save_folder(
             the same model; only one `writes`.
 
     Raises:
-        OptionError: the model is quantized, `vision` is for a text model of another width, there is no such `dtype`, or
-            `folder` is a file.
+        OptionError: the model is quantized, `vision` is for a text model of another width, there is no such `dtype`,
+            `folder` is a file, or `source` no folder.
         CheckpointError: `dtype` cannot hold a weight.
     """
+    if not isinstance(model, torch.nn.Module):
+        message = f"model must be what gesso.load_model returns, or an engine's model, got {model!r:.60}"
+        raise OptionError(message, option="model")
     refuse_quantized(model, "writing a checkpoint")
-    folder = Path(folder)
+    folder, source = Path(folder), None if source is None else Path(source)
+    dtype = dtype_name(dtype)
     if dtype not in DTYPES:
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder} is a file, and a checkpoint is a folder", option="folder")
+    if source is not None and not source.is_dir():
+        raise OptionError(f"source {source} is no folder", option="source")
     config = with_vision_config(model.config, vision)
     if not writes:
         _write_weights(model, None, DTYPES[dtype], {}, gather)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
 from operator import index
 from typing import Any
 
 from gesso.errors import OptionError
 from gesso.options.frozen import FrozenDict, freeze
-from gesso.options.kinds import Plain, refuse
+from gesso.options.kinds import Plain, is_integer, is_number, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class BiasMap:
             if abs(bias) > self.largest:
                 message = f"{name} of token {token} must be at most {self.largest:g} in size, got {bias}"
                 raise OptionError(message, option=name)
-        return FrozenDict(value)
+        return FrozenDict({int(token): float(bias) for token, bias in value.items()})
 
 
 class JsonSchema(Plain):
@@ -160,8 +160,8 @@ def _frozen(name: str, value: Any) -> Any:
 
 
 def _is_bias(token: object, bias: object) -> bool:
-    token_id = isinstance(token, int) and not isinstance(token, bool) and token >= 0
-    return token_id and isinstance(bias, int | float) and not isinstance(bias, bool) and isfinite(bias)
+    # Not math.isfinite: it fails at an integer that no float can hold.
+    return is_integer(token) and token >= 0 and is_number(bias) and -inf < bias < inf
 
 
 def _parts(value: object) -> tuple[Any, ...] | None:

@@ -7,7 +7,8 @@ mappings are in `gesso.options.compound_kinds`.
 
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeGuard, TypeVar
 
 from gesso.errors import OptionError
 
@@ -40,6 +41,17 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
         OptionError: always.
     """
     raise OptionError(f"{name} must be {rule}, got {value!r}", option=name)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Says whether a value is a whole number, NumPy's included, and no boolean."""
+    # int first: it is quick to ask, and prompts have many ids.
+    return isinstance(value, int | Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Says whether a value is a real number, NumPy's included, and no boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class Plain:
@@ -88,10 +100,10 @@ class Integer(_Bounded):
 
     def check(self, name: str, value: Any) -> int:
         least = self.minimum if self.minimum is not None else -inf
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not is_integer(value) or value < least:
             refuse(name, "an integer" if least == -inf else f"an integer of at least {least}", value)
         self._fits(name, value)
-        return value
+        return int(value)
 
 
 class Number(_Bounded):
@@ -104,7 +116,7 @@ class Number(_Bounded):
         least = self.above if self.above is not None else self.minimum
         least = -inf if least is None else least
         rule = "a number" if least == -inf else f"a number of at least {least:g}"
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if not is_number(value):
             refuse(name, rule, value)
         try:
             number = float(value)
@@ -175,9 +187,9 @@ class OneOf:
     bounds = ""
 
     def check(self, name: str, value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value not in self.numbers:
+        if not is_integer(value) or value not in self.numbers:
             refuse(name, self.label, value)
-        return value
+        return int(value)
 
 
 @dataclass(frozen=True, slots=True)

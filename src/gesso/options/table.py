@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from gesso.errors import OptionError
@@ -182,8 +183,11 @@ def checked(instance: Any) -> None:
 
 
 def unknown_option(name: str, known: Iterable[str]) -> OptionError:
-    """Returns the error that refuses an option that does not exist."""
-    return OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}", option=name)
+    """Returns the error that refuses an option that does not exist, and names the one that is meant, or all."""
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.7)
+    rest = f": did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"
+    return OptionError(f"unknown option {name!r}{rest}", option=name)
 
 
 def keyword(flag: str) -> str:

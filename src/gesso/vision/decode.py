@@ -50,8 +50,8 @@ def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMIT
         size = image.size
     except UnidentifiedImageError:
         raise ImageError(f"{name} is no image of a format that is read: {', '.join(FORMATS)}") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(f"{name} has too many pixels: {error}") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageError(f"{name} has too many pixels: at most {limits.max_pixels:,} in all are decoded") from None
     except Exception as error:
         raise damaged(name, error) from None
     limits.check_pixels(*size, name)

@@ -186,4 +186,6 @@ def _upright(frame: Any) -> "Image":
 
 
 def _describe(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__
+    # FFmpeg's own words: the whole text has a number before them, and behind them a file name, of which there is none.
+    said = getattr(error, "strerror", None) or str(error)
+    return said.partition("\n")[0][:200] or type(error).__name__
