@@ -10,7 +10,8 @@ the same prompt and what stands before the hole, but nothing of what stands behi
 writes into the hole, `cut` what it writes up to the end of the name or the line, which the model is not told of. The
 ceiling is the share of programs that pass with their own text put back. Without an instruction programs are held-out
 functions of the skill `filling`, whose comments tell what they do, and holes are what follows from the rest: the
-expression, the lines below the head, an argument's name where it is used. The last line is JSON.
+expression, the lines below the head, an argument's name where it is used. `--ends` gives programs the ends of lines
+that files have. The last line is JSON.
 """
 
 import argparse
@@ -57,8 +58,8 @@ class Case:
         return Document((self.before, self.after), (Hole(),))
 
     def passes(self, text: str) -> bool:
-        """With this in the hole."""
-        return self.task.grade(self.example, self.before + text + self.after)
+        """With this in the hole; Python reads all ends of lines alike."""
+        return self.task.grade(self.example, (self.before + text + self.after).replace("\r\n", "\n"))
 
 
 def cut_name(source: str, _: random.Random) -> tuple[int, int]:
@@ -98,7 +99,15 @@ KINDS: dict[str, Callable[[str, random.Random], tuple[int, int]]] = {
 KINDS_WITHOUT = {"expression": cut_expression, "body": cut_body, "argument": cut_argument}
 
 
-def cases(kind: str, number: int, *, instructed: bool) -> list[Case]:
+ENDS: dict[str, Callable[[str], str]] = {
+    "bare": lambda source: source,
+    "lf": lambda source: f"{source}\n",
+    "crlf": lambda source: f"{source}\n".replace("\n", "\r\n"),
+}
+"""What is made of a program: nothing behind its last line, or a file as most and as those of Windows are."""
+
+
+def cases(kind: str, number: int, *, instructed: bool, ends: str = "bare") -> list[Case]:
     """The same ones on every call."""
     rng = random.Random(kind)
     task: Task = Code() if instructed else Filling()
@@ -106,9 +115,9 @@ def cases(kind: str, number: int, *, instructed: bool) -> list[Case]:
     drawn = evaluation_set(task, number if instructed else 4 * number, seed=0)
     found = []
     for example in [e for e in drawn if instructed or e.kind.startswith("documented")][:number]:
-        source = example.answer
-        start, end = kinds[kind](source, rng)
-        instruction = example.prompt if instructed else ""
+        start, end = kinds[kind](example.answer, rng)
+        start, end = (len(ENDS[ends](example.answer[:place])) - len(ENDS[ends]("")) for place in (start, end))
+        source, instruction = ENDS[ends](example.answer), example.prompt if instructed else ""
         found.append(Case(kind, example, source[:start], source[start:end], source[end:], task, instruction))
     return found
 
@@ -142,9 +151,11 @@ def share(chosen: Sequence[Case], texts: Sequence[str]) -> float:
     return statistics.mean(case.passes(text) for case, text in zip(chosen, texts, strict=True))
 
 
-def measure(engine: Engine, kind: str, number: int, seed: int, *, instructed: bool) -> dict[str, float | str]:
+def measure(
+    engine: Engine, kind: str, number: int, seed: int, *, instructed: bool, ends: str
+) -> dict[str, float | str]:
     """Shares that pass, and what a fill took."""
-    chosen = cases(kind, number, instructed=instructed)
+    chosen = cases(kind, number, instructed=instructed, ends=ends)
     started = time.perf_counter()
     results = [run_job(engine, fill(engine, case.document, case.instruction, seed=seed)) for case in chosen]
     seconds = time.perf_counter() - started
@@ -167,13 +178,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="mini")
     parser.add_argument("-n", type=int, default=60, help="programs of each kind")
     parser.add_argument("--no-instruction", action="store_true", help="nobody says what is missing")
+    parser.add_argument("--ends", choices=ENDS, default="bare", help="of the programs' lines")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     given = parser.parse_args(arguments)
     engine = gesso.load(given.model, given.device)
     instructed = not given.no_instruction
     kinds, goal = (KINDS, GOAL) if instructed else (KINDS_WITHOUT, GOAL_WITHOUT)
-    rows = [measure(engine, kind, given.n, given.seed, instructed=instructed) for kind in kinds]
+    rows = [measure(engine, kind, given.n, given.seed, instructed=instructed, ends=given.ends) for kind in kinds]
     columns = ("fill", "exact", "left_to_right", "cut", "ceiling", "steps", "seconds")
     print(f"{'kind':<12}" + "".join(f"{column:>15}" for column in columns))
     for row in rows:
@@ -186,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "model": given.model,
                 "instructed": instructed,
                 "programs": given.n,
+                "ends": given.ends,
                 "seed": given.seed,
                 "passes": passes,
                 "rows": rows,
