@@ -2,7 +2,7 @@
 
 import pickle
 
-from gesso.errors import OptionError, TextError, UserError
+from gesso.errors import OptionError, QueueFullError, TextError, UserError
 
 
 def test_an_error_carries_the_option_and_a_hint() -> None:
@@ -11,3 +11,8 @@ def test_an_error_carries_the_option_and_a_hint() -> None:
     assert (TextError("no prompt").option, UserError("x").hint) == (None, None)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.option, again.hint) == (str(error), error.option, error.hint)
+
+
+def test_a_full_queue_says_the_same_behind_a_process() -> None:
+    full = pickle.loads(pickle.dumps(QueueFullError("9 requests wait already", 2.5)))
+    assert (str(full), full.retry_after) == ("9 requests wait already", 2.5)

@@ -78,7 +78,7 @@ class TrainingError(GessoError):
 class QueueFullError(GessoError):
     """Refuses a request because too many wait already."""
 
-    def __init__(self, message: str, retry_after: float) -> None:
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         """Seconds after which there is likely to be room."""

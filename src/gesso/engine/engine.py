@@ -55,6 +55,11 @@ class Stream(Iterator[Event]):
         self._state = state
         self._events = events
 
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Returns the ids of special tokens, which a replay shows as dots."""
+        return self._state.tokenizer.special_ids
+
     def __next__(self) -> Event:
         return next(self._events)[1]
 

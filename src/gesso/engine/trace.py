@@ -125,12 +125,12 @@ class Replay:
         return last.result.finish_reason if isinstance(last, Finished) else ""
 
 
-def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (), prompt: str = "") -> Replay:
+def replay(source: str | Path | Iterable[Event], *, special: Collection[int] | None = None, prompt: str = "") -> Replay:
     """Makes a request's events into an object that a notebook shows with a slider over the denoising steps.
 
     Args:
         source: a file that `gesso generate --trace` wrote, or events, such as a `Stream` yields them.
-        special: ids of special tokens, which are shown as dots; a file has its own.
+        special: ids of special tokens, which are shown as dots; a `Stream` and a file have their own.
         prompt: shown above the canvas; a file has its own.
 
     Raises:
@@ -145,7 +145,8 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
     elif not isinstance(source, Iterable):
         raise OptionError(f"source must be a file or events, got {source!r:.60}", option="source")
     else:
-        found = Replay(tuple(source), prompt, frozenset(special))
+        known = getattr(source, "special_ids", ()) if special is None else special
+        found = Replay(tuple(source), prompt, frozenset(known))
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
         if any(isinstance(event, BlockCommitted) and event.mode == "ar" for event in found.events):
             raise OptionError(
