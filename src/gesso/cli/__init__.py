@@ -15,12 +15,15 @@ def main() -> None:
 
     SIGNALS.install()
     import sys
+    import warnings
 
     from gesso.cli.app import run
     from gesso.cli.failure import remark
     from gesso.cli.output import open_closed_streams, print_anything
     from gesso.cli.signals import INTERRUPTED
 
+    # Pictures that Pillow would only warn of are refused by a limit of our own.
+    warnings.filterwarnings("ignore", message=r"Image size \(\d+ pixels\) exceeds limit")
     open_closed_streams()
     print_anything()
     try:
