@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 if importlib.util.find_spec("ray") is None:
@@ -18,7 +19,9 @@ from gesso.cluster.call import Call
 from gesso.cluster.handle import HandleClient, RayPool
 from gesso.cluster.prefix_router import PrefixRouter
 from gesso.cluster.settings import ClusterSettings
+from gesso.router.app import Router
 from gesso.router.client import ReplicaLostError
+from gesso.router.settings import RouterSettings
 
 pytestmark = pytest.mark.filterwarnings("default")  # what Ray warns of is Ray's affair
 PATH = "/v1/chat/completions"
@@ -159,6 +162,29 @@ def test_rays_replicas_open_no_breaker() -> None:
         pool.release(replica)
     asyncio.run(pool.lost(replica))
     assert pool.choose([]) is replica
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_a_replica_that_leaves_is_no_end_of_the_others(broken_off: bool) -> None:
+    """One that drains says so once; nobody looks after it here, and Ray sends the next request elsewhere."""
+    told = b'{"error": {"message": "stops", "code": "shutting_down"}}'
+    handle = Handle((503, [(b"content-type", b"application/json")]), told)
+    if broken_off:
+        handle = Handle((200, [(b"content-type", b"text/event-stream")]), b"data: " + told + b"\n\n")
+    settings = RouterSettings(retries=1, retry_seconds=0.0, wait_seconds=0.2)
+
+    async def play() -> list[int]:
+        router = Router(settings, pool=RayPool(HandleClient(handle, ClusterSettings())))
+        transport = httpx.ASGITransport(router.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            said = [(await client.post(PATH, json={"model": "mini"})).status_code]
+            handle.said[:] = [(200, [(b"content-type", b"application/json")]), b"{}"]
+            said.append((await client.post(PATH, json={"model": "mini"})).status_code)
+            said.append((await client.get("/ready")).status_code)
+        return said
+
+    assert asyncio.run(play()) == [503, 200, 200]
+    assert len(handle.asked) == 3, "one goes out again, to whom Ray chooses"
 
 
 def test_a_beginning_stays_with_its_replica_until_load_differs() -> None:

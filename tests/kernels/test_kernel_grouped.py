@@ -175,13 +175,40 @@ def test_gradients_are_those_of_one_by_one() -> None:
 
 
 @pytest.mark.usefixtures("by_kernel")
+@pytest.mark.parametrize("learns", ["rows", "matrices", "both"])
+def test_only_what_gradients_need_is_kept(learns: str) -> None:
+    """Rows, which are many, are for the gradient of matrices, and those often are frozen."""
+    ends = torch.tensor([16, 48], dtype=torch.int32, device=DEVICE)
+    x, matrix = random(48, 24).to(DEVICE), random(2, 20, 24, seed=1).to(DEVICE)
+    x.requires_grad_(learns != "matrices")
+    matrix.requires_grad_(learns != "rows")
+    shapes = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        shapes.append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        multiply_groups(x, ends, matrix).sum().backward()
+    assert (x.shape in shapes) == (learns != "rows")
+    assert (matrix.shape in shapes) == (learns != "matrices")
+
+
+@pytest.mark.usefixtures("by_kernel")
 def test_gradients_have_gradients() -> None:
-    ends = torch.tensor([3, 5], dtype=torch.int32, device=DEVICE)
-    x, matrix = (tensor.to(DEVICE).double().requires_grad_() for tensor in (random(5, 4), random(2, 6, 4, seed=1)))
-    with pytest.MonkeyPatch.context() as patch:  # the kernel's own numbers are too coarse for a check by differences
-        plain = grouped_products._one_by_one
-        patch.setattr("gesso.kernels.grouped.matmul", lambda x, ends, matrix: plain(x, matrix, ends=ends))
+    ends = torch.tensor([3, 3, 5], dtype=torch.int32, device=DEVICE)
+    x, matrix = (tensor.to(DEVICE).double().requires_grad_() for tensor in (random(5, 4), random(3, 6, 4, seed=1)))
+
+    def matmul(x: Tensor, ends: Tensor, matrix: Tensor) -> Tensor:
+        groups = x.split(ends.diff(prepend=ends.new_zeros(1)).tolist())
+        return torch.cat([own @ weights.T for own, weights in zip(groups, matrix, strict=True)])
+
+    with pytest.MonkeyPatch.context() as patch:  # the kernels' own numbers are too coarse for a check by differences
+        patch.setattr("gesso.kernels.grouped.matmul", matmul)
+        patch.setattr("gesso.kernels.grouped.weight_gradient", grouped_products._sums_of_products)
         assert torch.autograd.gradgradcheck(lambda x, matrix: multiply_groups(x, ends, matrix), (x, matrix))
+        assert torch.autograd.gradgradcheck(lambda x: multiply_groups(x, ends, matrix.detach()).sin(), (x,))
+        assert torch.autograd.gradgradcheck(lambda matrix: multiply_groups(x.detach(), ends, matrix).sin(), (matrix,))
 
 
 @pytest.mark.parametrize(

@@ -50,3 +50,11 @@ def test_the_device_is_current_while_kernels_are_launched(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "device_of", device_of)
     assert launch(torch.empty(3, device="meta"), 2, more=1) == 7
     assert seen == [torch.device("meta"), "launched", "left"]
+
+
+def test_only_gpus_that_know_ptx_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch calls AMD's `cuda` as well, and brings Triton along for them."""
+    monkeypatch.setattr("gesso.kernels._has_triton", lambda: True)
+    assert gesso.kernels.usable(torch.device("cuda"))
+    monkeypatch.setattr(torch.version, "hip", "7.0.0")
+    assert not gesso.kernels.usable(torch.device("cuda"))

@@ -53,6 +53,23 @@ def test_of_equal_scores_the_lower_number_comes_first(monkeypatch: pytest.Monkey
     torch.testing.assert_close(weights, torch.full((2, 3), 1 / 3, device=DEVICE))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, in the interpreter
+@pytest.mark.parametrize(("experts", "top_k"), [(128, 8), (100, 6), (6, 3)])
+def test_scores_that_are_no_numbers_choose_experts_that_there_are(
+    experts: int, top_k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has no expert would have no row either, and be read from anywhere."""
+    router, scores = Router(16, experts, top_k, 1e-6).to(DEVICE), drawn(5, experts)
+    scores[1], scores[2, 3], scores[3, 0] = float("nan"), float("nan"), float("inf")
+    monkeypatch.setattr(kernels, "usable", lambda device: True)
+    weights, numbers = router.choose(scores)
+    assert bool(((numbers >= 0) & (numbers < experts)).all())
+    assert weights.isnan().all(dim=1).tolist() == [False, True, True, True, False]
+    expected, chosen = router.choose(scores[::4])
+    assert torch.equal(numbers[::4], chosen)
+    assert torch.equal(weights[::4], expected)
+
+
 @pytest.mark.parametrize(("tokens", "experts", "top_k"), [(1, 4, 2), (16, 128, 8), (40, 5, 3), (300, 16, 8), (7, 3, 1)])
 def test_tokens_are_laid_out_as_a_stable_sort_does(
     tokens: int, experts: int, top_k: int, monkeypatch: pytest.MonkeyPatch
@@ -64,6 +81,21 @@ def test_tokens_are_laid_out_as_a_stable_sort_does(
     found = experts_module._sorted_by_expert(chosen, experts)
     for own, other in zip(found, expected, strict=True):
         assert own.dtype == other.dtype
+        assert torch.equal(own, other)
+
+
+@pytest.mark.parametrize(("tokens", "experts", "top_k"), [(1, 4, 2), (16, 64, 8), (40, 1, 3), (300, 8, 4)])
+def test_choices_of_experts_elsewhere_are_laid_out_behind_all_others(
+    tokens: int, experts: int, top_k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that has half of the experts says of the others that they stand behind its last one."""
+    chosen = drawn(tokens, 2 * experts + 2).topk(top_k, dim=1).indices.clamp(max=experts)
+    chosen[0, 0] = experts
+    expected = experts_module._sorted_by_expert(chosen, experts)
+    monkeypatch.setattr(kernels, "usable", lambda device: True)
+    monkeypatch.setattr(torch, "empty", lambda *size, **options: torch.full(size, -1, **options))
+    found = experts_module._sorted_by_expert(chosen, experts)
+    for own, other in zip(found, expected, strict=True):
         assert torch.equal(own, other)
 
 

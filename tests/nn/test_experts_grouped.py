@@ -222,6 +222,8 @@ def placed(width: int, dtype: torch.dtype = torch.bfloat16, kind: str = "cuda") 
 def test_when_it_is_used(
     operands: tuple[Any, ...], capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By PyTorch alone, whether Triton is here or not."""
+    monkeypatch.setattr("gesso.kernels.usable", lambda device: False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     products._capability.cache_clear()
     with torch.no_grad():

@@ -252,6 +252,16 @@ def test_cross_entropy_is_that_of_the_logits(rows: int, softcap: float, monkeypa
         torch.testing.assert_close(found.cross_entropy(hidden, targets), other)
 
 
+def test_a_gradient_of_cross_entropy_refuses_to_be_differentiated() -> None:
+    """It is made in the forward pass: a second derivative of it would lack most terms."""
+    table, hidden = Vocabulary(20, 8, 30.0), torch.randn(5, 8).requires_grad_()
+    torch.nn.init.normal_(table.weight)
+    loss = table.cross_entropy(hidden, torch.arange(5)).square()
+    (first,) = torch.autograd.grad(loss, hidden, create_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        first.square().sum().backward()
+
+
 def test_a_frozen_table_gets_no_gradient() -> None:
     table = Vocabulary(20, 8, 30.0).requires_grad_(False)
     torch.nn.init.normal_(table.weight)

@@ -85,11 +85,14 @@ class RayPool(Pool):
         self.add("ray", "ray").state = "up"
 
     def failed(self, replica: Replica) -> None:
-        """Counts a failure, which opens no breaker: Ray takes replicas out of turn that it cannot reach."""
+        """Counts a failure, which opens no breaker, for it was one replica's of many."""
         replica.failures += 1
 
+    def leaving(self, replica: Replica) -> None:
+        """Changes nothing: one of those behind the handle takes nothing for now, and nobody looks when it does."""
+
     async def lost(self, replica: Replica) -> None:
-        """Cuts nothing, for the same reason."""
+        """Cuts nothing: Ray takes replicas out of turn that it cannot reach."""
 
 
 class _Streamed:

@@ -34,8 +34,8 @@ class SoftmaxPass(NamedTuple):
 
 
 def usable(device: torch.device) -> bool:
-    """Says whether kernels run on the device."""
-    return device.type == "cuda" and _has_triton()
+    """Says whether kernels run on the device: one of NVIDIA's, as some have lines of PTX in them."""
+    return device.type == "cuda" and torch.version.hip is None and _has_triton()
 
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 TRAINING_BYTES = {"cpu": 16 * 2**20}
 """Bytes of fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
@@ -54,6 +55,7 @@ class SoftcappedCrossEntropy(torch.autograd.Function):
         return total * share
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         hidden, weight = (None if grad is None else grad * grads[0] for grad in ctx.saved_tensors)
         return hidden, weight, None, None

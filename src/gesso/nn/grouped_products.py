@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso import kernels
-from gesso.nn.compiled_training import differentiate_plainly
 from gesso.nn.norm import autocast_dtype
 
 GROUPED_MAJORS = (9, 10)
@@ -131,10 +129,14 @@ _GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or ge
 def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
     if _by_own_kernel(x_MD) and not _by_torch(x_MD, matrix_EFD):
-        out: Tensor = _OwnProduct.apply(x_MD, ends_E, matrix_EFD)  # type: ignore[no-untyped-call]
-        return out
+        return _multiply_by_own_kernel(x_MD, ends_E, matrix_EFD)
     assert _GROUPED_MM is not None
     return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
+
+
+def _multiply_by_own_kernel(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+    out: Tensor = _OwnProduct.apply(x_MD, ends_E, matrix_EFD)  # type: ignore[no-untyped-call]
+    return out
 
 
 class _OwnProduct(torch.autograd.Function):
@@ -142,27 +144,26 @@ class _OwnProduct(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, ends: Tensor, matrix: Tensor) -> Tensor:
         from gesso.kernels import grouped
 
-        ctx.save_for_backward(x, ends, matrix)
+        of_x, _, of_matrix = ctx.needs_input_grad
+        ctx.save_for_backward(x if of_matrix else None, ends, matrix if of_x else None)
         return grouped.matmul(x, ends, matrix)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from gesso.kernels import grouped
 
-        x, ends, matrix = ctx.saved_tensors
-        of_x, _, of_matrix = ctx.needs_input_grad
-        if torch.is_grad_enabled():  # what is found here is differentiated once more
-            to_x, to_matrix = differentiate_plainly(partial(_one_by_one, ends=ends), (x, matrix), grads)
-            return to_x, None, to_matrix
-        (grad,) = grads
-        to_x = grouped.matmul(grad, ends, matrix.mT) if of_x else None
-        return to_x, None, grouped.weight_gradient(grad, x, ends) if of_matrix else None
+        (grad,), (x, ends, matrix) = grads, ctx.saved_tensors
+        # Where what is found here is differentiated once more, it is made of what has gradients.
+        add_up = _sums_of_products if torch.is_grad_enabled() else grouped.weight_gradient
+        to_x = None if matrix is None else _multiply_by_own_kernel(grad, ends, matrix.mT)
+        return to_x, None, None if x is None else add_up(grad, x, ends)
 
 
-def _one_by_one(x: Tensor, matrix: Tensor, *, ends: Tensor) -> Tensor:
-    """Computes `multiply_groups` of rows that all have a group."""
-    groups = x.split(ends.diff(prepend=ends.new_zeros(1)).tolist())
-    return torch.cat([own @ weights.T for own, weights in zip(groups, matrix.unbind(), strict=True)])
+def _sums_of_products(grad_MF: Tensor, x_MD: Tensor, ends_E: Tensor) -> Tensor:
+    """Computes `grouped.weight_gradient` of rows that all have a group, by array operations."""
+    counts = ends_E.diff(prepend=ends_E.new_zeros(1)).tolist()
+    pairs = zip(grad_MF.split(counts), x_MD.split(counts), strict=True)
+    return torch.stack([left.T @ right for left, right in pairs])
 
 
 def sorted_layout(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -159,8 +159,7 @@ class Forward:
                 self._pool.forgive(each)
             return again
         if isinstance(error, FailedError) and error.is_leaving:
-            if replica.state == "up":
-                replica.state = "away"  # until it answers a look
+            self._pool.leaving(replica)
             return tries.lost()
         self._pool.failed(replica)
         return tries.lost() if isinstance(error, ReplicaLostError) else tries.answered()

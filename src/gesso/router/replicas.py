@@ -70,9 +70,11 @@ class Pool:
         self._make_client, self._slack, self._clock = make_client, slack, clock
 
     def add(self, name: str, url: str) -> Replica:
-        """Adds a server, or gives one of this name another address: what it remembered is gone then."""
+        """Adds a server, or gives one of this name another address: what it remembered is gone then, and who was sent
+        nothing new still is not."""
         self.prefixes.forget(name)
-        replica = Replica(name, url, self._make_client(url))
+        known = self.replicas.get(name)
+        replica = Replica(name, url, self._make_client(url), draining=known is not None and known.draining)
         self.replicas[name] = replica
         return replica
 
@@ -133,6 +135,11 @@ class Pool:
         if replica.failures >= FAILURES or replica.open:
             replica.open_until = self._clock() + min(LONGEST_PAUSE, PAUSE * 2**replica.opened)
             replica.opened = min(16, replica.opened + 1)
+
+    def leaving(self, replica: Replica) -> None:
+        """Notes that a replica takes nothing for now: until it answers a look."""
+        if replica.state == "up":
+            replica.state = "away"
 
     def forgive(self, replica: Replica) -> None:
         """Takes back a failure that was the request's, and what it opened."""

@@ -7,6 +7,7 @@ has.
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -15,6 +16,8 @@ from collections.abc import Callable, Sequence
 
 from gesso.router.health import Health
 from gesso.router.replicas import Pool
+
+log = logging.getLogger("gesso.server")
 
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a child is started again; twice as long each time that it ended without ever being ready."""
@@ -43,29 +46,36 @@ class Spawner:
     async def _keep(self, name: str, pool: Pool, health: Health, restarted: Callable[[], None]) -> None:
         pause = PAUSE
         while True:
-            process = await self._run()
-            self.processes[name] = process
-            url = await self._address(process)
-            if url is not None:
-                pause = PAUSE
-                old = pool.replicas.get(name)
-                if old is not None:
-                    await pool.lost(old)
-                    await old.client.close()
-                load = 0 if old is None else old.load
-                replica = pool.add(name, url)
-                replica.load, replica.pid = load, process.pid
-                await health.look()
-                await _drop(process.stdout)
-            else:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-            await process.wait()
-            if (gone := pool.replicas.get(name)) is not None:
-                await pool.lost(gone)
+            try:
+                was_ready = await self._live(name, pool, health)
+            except OSError as error:  # of memory, or of processes, there may be more again
+                log.warning("%s cannot be started: %s", name, error)
+                was_ready = False
+            pause = PAUSE if was_ready else pause
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 2)
             restarted()
+
+    async def _live(self, name: str, pool: Pool, health: Health) -> bool:
+        """Runs one of them to its end; returns whether it was ever ready."""
+        process = await self._run()
+        self.processes[name] = process
+        url = await self._address(process)
+        if url is not None:
+            old = pool.replicas.get(name)
+            if old is not None:
+                await pool.lost(old)
+                await old.client.close()
+            pool.add(name, url).pid = process.pid
+            await health.look()
+            await _drop(process.stdout)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()
+        if (gone := pool.replicas.get(name)) is not None:
+            await pool.lost(gone)
+        return url is not None
 
     async def _run(self) -> Process:
         command = [sys.executable, "-m", "gesso.router.child", "--host", "127.0.0.1", "--port", "0", *self._arguments]

@@ -133,6 +133,14 @@ def test_cross_entropy_is_that_of_the_whole_table(
     torch.testing.assert_close(losses[0].detach(), plainly)
 
 
+def test_a_gradient_of_cross_entropy_refuses_to_be_differentiated() -> None:
+    packed, hidden = both(Int8(), 150)[0], random(21, 64).requires_grad_()
+    loss = packed.cross_entropy(hidden, torch.arange(21)).square()
+    (first,) = torch.autograd.grad(loss, hidden, create_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        first.square().sum().backward()
+
+
 def test_cross_entropy_under_autocast() -> None:
     packed, plain = both(Int8(), 150)
     inputs = [random(21, 64).requires_grad_() for _ in range(2)]

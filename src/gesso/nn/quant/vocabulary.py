@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
@@ -206,6 +207,7 @@ class _CrossEntropy(torch.autograd.Function):
         return total * share
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
         (hidden,) = ctx.saved_tensors
         return None if hidden is None else hidden * grads[0], None, None
