@@ -1,5 +1,6 @@
 """Loads models and engines by name: a bundled model, a folder, or a Hugging Face id."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gesso.models.dtype import dtype_name
 from gesso.models.family import family_of, load_family, only_diffusion_gemma, read_defaults
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder
+from gesso.models.other_base import OtherBaseWarning, other_base
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.options import Integer
@@ -62,7 +64,7 @@ def load(
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights; one with a delta for the
-            encoder and another for the decoder stays beside them.
+            encoder and another for the decoder stays beside them. One that was trained on other weights is warned of.
         cuda_graphs: capture the passes of one request, steps or tokens, once and replay them. CUDA and Triton,
             or CUDA of capability 9 or 10 and experts in bfloat16.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
@@ -119,6 +121,8 @@ def load(
         if merged is not None and not load_adapter(model, merged).separate:
             merge(model)
         runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=_load_tower(folder, device, dtype))
+    if merged is not None and (told := other_base(merged, str(path))):
+        warnings.warn(told, OtherBaseWarning, stacklevel=2)
     return Engine(runner, tokenizer, template, read_defaults(folder, runner.config), name=str(path))
 
 

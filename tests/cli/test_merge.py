@@ -51,7 +51,7 @@ def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path,
 def test_an_adapter_on_another_bundled_model_is_said(
     gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = f"gesso: warning: {adapter} was trained on mini, and skills is another model: --model mini\n"
+    told = f"gesso: warning: {adapter} was trained on mini, and skills is another model\n"
     request = ("generate", "What is 2 + 2?", "--adapter", adapter, "--max-denoising-steps", 1)
     merging = ("merge", adapter, "--out", tmp_path / "out")
     for command in (request, merging):

@@ -6,6 +6,7 @@ given, and with `load`, which model is loaded and how.
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,12 +105,14 @@ def load_engine(load: LoadOptions) -> "Engine":
     from gesso.cli.adapter_base import note_other_base
     from gesso.cli.failure import remark
     from gesso.cli.progress import working
+    from gesso.models.other_base import OtherBaseWarning
 
     given = {
         name: getattr(load, name)
         for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
     }
-    with working(f"loading {load.model}"):
+    with working(f"loading {load.model}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", OtherBaseWarning)  # which is said in a line below
         engine = api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
     note_other_base(load.adapter, load.model)
     return engine
