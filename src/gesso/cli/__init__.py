@@ -4,7 +4,7 @@ One file a command, each a line in `app`. `option_rows` makes `options` of the t
 declare what a command has beside them; `bench_checks`, `bench_tables` and `doctor_parts` belong to their commands.
 `help` and `completion` are the shell's side; `render` (the live canvas), `progress`, `output` and `session` print;
 `signals`, `interrupt` and `failure` (one line, or JSON) end; `flag_names` writes settings as flags in refusals.
-`reference` writes docs/cli.md and docs/api.md from the table.
+`reference` writes docs/cli.md and docs/api.md from the table, with what `reference_classes` reads of classes.
 """
 
 

@@ -74,8 +74,10 @@ def _attributes(thing: type) -> Iterator[tuple[str, str, str]]:
 
 
 def _text_of(statement: ast.stmt | None) -> str:
-    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return str(statement.value.value) if is_text else ""  # type: ignore[union-attr]
+    match statement:
+        case ast.Expr(value=ast.Constant(value=text)):
+            return str(text)
+    return ""
 
 
 def _is_property(function: ast.FunctionDef) -> bool:

@@ -1,8 +1,9 @@
 """Provides synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer.
 
-A file for each generator with its grader, `registry` for their names; `run_code` and `run_sql` run what is graded so.
-`vocabulary` and `spelled` (the skills') are the vocabularies, beside a chat template. `skills/` has open words
-(`slots`, `lexicon`, `catalogue`, a file or a folder a skill, wordings in `phrasings/`), `sight/` pictures. No torch.
+A file for each generator with its grader, `registry` for their names; `run_code` and `run_sql` run what is graded so,
+on `tried_arguments`. `vocabulary` and `spelled` (the skills') are the vocabularies, beside a chat template. `skills/`
+has open words (`slots`, `lexicon`, `catalogue`, a file or a folder a skill, wordings in `phrasings/`), `sight/`
+pictures. No torch.
 """
 
 from gesso.tasks.base import Example, Task, evaluation_set, held_out, training_stream
