@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.nn import gpu_training
+from gesso.nn.experts import Experts, mix_in_training
+from gesso.nn.grouped_products import padded_layout
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.two_pass import losses
 from kernels.compiling import compiled
@@ -158,6 +160,55 @@ def test_mixtures(tokens: int, top_k: int, width: int, dtype: torch.dtype) -> No
     compare(gpu_training.mix, plain, x.requires_grad_(True), slots, weights.requires_grad_(True))
 
 
+@pytest.mark.parametrize(("tokens", "top_k", "width"), [(1, 1, 16), (50, 3, 40), (9, 2, 200)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tokens_laid_out(tokens: int, top_k: int, width: int, dtype: torch.dtype) -> None:
+    """Rows that fill groups up are token 0 once more, and mixtures leave them without a gradient."""
+    chosen = drawn(tokens, 5).topk(top_k).indices
+    source, flat, _ = padded_layout(chosen, 5)
+    slots, weights, x = flat.view(tokens, top_k), drawn(tokens, top_k, seed=2), drawn(tokens, width, dtype=dtype)
+
+    def plain(x: Tensor) -> Tensor:
+        return gpu_training.mix(x.index_select(0, source).sin(), slots, weights)
+
+    def found(x: Tensor) -> Tensor:
+        return gpu_training.mix(gpu_training.lay_out(x, source, slots).sin(), slots, weights)
+
+    assert torch.equal(gpu_training.lay_out(x, source, slots), x[source])
+    compare(found, plain, x)
+
+    def penalty(out: Tensor) -> Tensor:
+        (first,) = torch.autograd.grad(out.float().square().sum(), [x], create_graph=True)
+        return torch.autograd.grad(first.float().square().sum(), [x])[0].float()
+
+    second = penalty(plain(x))
+    near = (1e-5 if dtype == torch.float32 else 0.03) * float(second.abs().max())
+    torch.testing.assert_close(penalty(found(x)), second, rtol=0, atol=near)
+
+
+def test_experts_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    experts, x, weights = Experts(32, 24, 5).to(DEVICE), drawn(40, 32), drawn(40, 2, seed=2)
+    with torch.no_grad():
+        for seed, matrix in enumerate(experts.parameters()):
+            matrix.copy_(0.5 * drawn(*matrix.shape, seed=seed))
+    chosen, used, taken = drawn(40, 5).topk(2).indices, [], gpu_training.lay_out
+
+    def lay_out(*given: Tensor) -> Tensor:
+        used.append(given)
+        return taken(*given)
+
+    def mixed(kernel: bool) -> Callable[..., Tensor]:
+        def mix(x: Tensor, weights: Tensor, *_: Tensor) -> Tensor:
+            monkeypatch.setattr(gpu_training, "trains_on_gpu", lambda *_: kernel)
+            return mix_in_training(x, weights, chosen, 5, *experts.grouped())
+
+        return mix
+
+    monkeypatch.setattr(gpu_training, "lay_out", lay_out)
+    compare(mixed(True), mixed(False), x, weights, *experts.parameters())
+    assert len(used) == 1
+
+
 def test_gradients_of_gradients_are_those_of_plain_operations() -> None:
     x, weight = drawn(4, 3, 16), drawn(16, seed=1)
 
@@ -220,7 +271,8 @@ for kernel, sizes in (
     (_norm_back, dict(HEADS=1, SUMMED=False, WEIGHTED=True, TURNED=False, WIDTH=2816, PADDED=4096, ROWS=1)),
     (_gate, dict(WIDTH=128, BLOCK=128, ROWS=16)),
     (_gate_back, dict(WIDTH=128, BLOCK=128, ROWS=16)),
-    (_mix, dict(EACH=4, WIDTH=192, PADDED=256, ROWS=16)),
+    (_mix, dict(EACH=4, WEIGHTED=True, WIDTH=192, PADDED=256, ROWS=16)),
+    (_mix, dict(EACH=4, WEIGHTED=False, weights=None, WIDTH=192, PADDED=256, ROWS=16)),
     (_mix_back, dict(EACH=4, WIDTH=192, PADDED=256, ROWS=16)),
 ):
     kinds = numbers | dict.fromkeys(fp32, "*fp32")

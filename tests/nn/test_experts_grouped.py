@@ -79,6 +79,29 @@ def test_padded_groups_hold_every_choice_once(tokens: int, count: int, data: st.
     assert ((slots >= begins[own]) & (slots < ends[own])).all(), "each lies in its expert's group"
 
 
+def test_rows_that_fill_groups_up_have_no_gradient() -> None:
+    """So may what adds up the gradients of tokens leave them out."""
+    experts, kept = filled(32, 24, 6, 5).requires_grad_(True), []
+    weights, numbers = routed(30, 2, 5, 5)
+    _, slots, _ = padded_layout(numbers, 6)
+    gate_up, down = experts.grouped()
+
+    def watched(x: Tensor, ends: Tensor) -> Tensor:
+        kept.append(x)
+        x.retain_grad()
+        return gate_up(x, ends)
+
+    x = torch.randn(30, 32, generator=torch.Generator().manual_seed(5)).requires_grad_(True)
+    mix_in_training(x, weights, numbers, 6, watched, down).square().sum().backward()
+    (rows,) = kept
+    assert rows.grad is not None
+    assert rows.grad[slots].any(dim=1).all()
+    fills = torch.ones(len(rows), dtype=torch.bool)
+    fills[slots] = False
+    assert fills.any()
+    assert not rows.grad[fills].any()
+
+
 def test_gradients_in_groups_are_those_of_one_by_one() -> None:
     experts = filled(32, 24, 6, 3).requires_grad_(True)
     generator = torch.Generator().manual_seed(3)

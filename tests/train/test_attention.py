@@ -1,14 +1,18 @@
 """Training's attention against a plain softmax under autograd, whole and some rows at a time."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.attention import varlen
 
 from gesso.nn import compiled_training
 from gesso.train import attention
-from gesso.train.attention import attend_causal, attend_masked
+from gesso.train.attention import attend_causal, attend_flat, attend_masked, takes_flat
+from gesso.train.encoder_rows import flat_ends
 from gesso.train.masks import causal_bias
 
 
@@ -140,3 +144,46 @@ def test_a_causal_row_is_that_of_its_mask(rows: int, tokens: int, groups: int, r
         found.append((out, q.grad, k.grad, v.grad))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+def plain_flat(
+    q: Tensor, k: Tensor, v: Tensor, ends: Tensor, same: Tensor, longest: int, wide: int, **options: Any
+) -> Tensor:
+    """What flash attention of rows laid flat says it computes, row by row."""
+    before, behind = options.pop("window_size")
+    assert (options, behind) == ({"scale": 1.0}, 0)
+    assert same is ends
+    assert ends.dtype == torch.int32
+    assert k.shape == v.shape == q.shape
+    assert int(ends.diff().max()) == longest == wide
+    parts = []
+    for own in zip(*(x.split(ends.diff().tolist()) for x in (q, k, v)), strict=True):
+        bias = causal_bias(len(own[0]), None if before < 0 else before + 1, q.device)
+        parts.append(plain(*(x[None] for x in own), bias)[0])
+    return torch.cat(parts)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    groups=st.integers(1, 3),
+    repeat=st.integers(1, 3),
+    window=st.one_of(st.none(), st.integers(1, 14)),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=60)
+def test_rows_laid_flat_are_attended_to_as_rows(
+    lengths: list[int], groups: int, repeat: int, window: int | None, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    total = sum(lengths)
+    q, k, v = (torch.randn(total, heads, 8, generator=generator) for heads in (groups * repeat, groups, groups))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(varlen, "varlen_attn", plain_flat)
+        found = attend_flat(q, k, v, flat_ends(lengths, q.device), max(lengths), window)
+    for own, *row in zip(*(x.split(lengths) for x in (found, q, k, v)), strict=True):
+        expected = attend_masked(*(x[None] for x in row), causal_bias(len(own), window, q.device))[0]
+        torch.testing.assert_close(own, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_flash_attention_takes_nothing_on_a_cpu() -> None:
+    assert not takes_flat(torch.zeros(4, 2, 32, dtype=torch.bfloat16))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
-from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
+from gesso.train.batch import IGNORED, Batch, Conversation, make_batch, make_causal_batch
 
 VOCAB, EOS = 200, 1
 
@@ -269,3 +269,35 @@ def test_some_canvases_are_clean_up_to_a_place_and_noise_behind_it() -> None:
     assert 0.4 < (prefixes > 0).double().mean() < 0.6
     without = make_batch(rows, **settings, generator=torch.Generator().manual_seed(0))
     assert (without.noisy_BC == without.canvas_BC).sum() < 20
+
+
+@pytest.mark.parametrize("prompt_loss", [False, True])
+@given(given_=conversations(), parts=st.integers(1, 3))
+def test_a_causal_batch_is_one_of_canvases_that_hold_whole_answers(
+    prompt_loss: bool, given_: list[Conversation], parts: int
+) -> None:
+    whole = max(len(conversation.answer) for conversation in given_)
+    wide = make_batch(
+        given_,
+        canvas_length=whole,
+        vocab_size=VOCAB,
+        eos_token_id=EOS,
+        self_conditioning_probability=0.5,
+        generator=torch.Generator().manual_seed(0),
+        prompt_loss=prompt_loss,
+    )
+    batch = make_causal_batch(given_, prompt_loss=prompt_loss)
+    assert batch.causal
+    assert batch.canvas_tokens == 0
+    for own, other in ((batch, wide), *zip(batch.split(parts), wide.split(parts), strict=True)):
+        assert own.lengths == other.lengths
+        for name in ("tokens_N", "targets_N", "starts_B"):
+            assert torch.equal(getattr(own, name), getattr(other, name))
+
+
+def test_a_causal_batch_takes_text_that_goes_on_and_says_what_is_retained() -> None:
+    rows = [Conversation([1], [2, 3, 4], ends=False), Conversation([5], [6], retained=True)]
+    batch = make_causal_batch(rows)
+    assert batch.tokens_N.tolist() == [5, 6, 1, 2, 3, 4]
+    assert batch.targets_N.tolist() == [6, IGNORED, 2, 3, 4, IGNORED]
+    assert batch.retained == (True, False)

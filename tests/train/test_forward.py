@@ -8,11 +8,13 @@ import torch
 from oracle import SHAPES, Shape, random_model, variant
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import varlen
 
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.nn import cross_entropy
 from gesso.train import attention, forward, two_pass
 from gesso.train.batch import Batch, Conversation, make_batch
+from train.test_attention import plain_flat
 
 EOS = 1
 NAMES = ["plain", "two_full_kv_heads", "window_1", "window_2", "all_full", "biased", "six_heads_three_kv"]
@@ -96,6 +98,25 @@ def test_fused_kernels_of_a_gpu_take_the_place_of_probabilities(name: str, monke
         found.append([loss.denoiser, loss.encoder, *(p.grad for p in model.parameters() if p.grad is not None)])
     for masked, causal in zip(*found, strict=True):
         torch.testing.assert_close(causal, masked, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_causal_pass_alone_attends_in_rows_laid_flat(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = SHAPES[name]
+    batch = batch_of(shape, 3)
+    monkeypatch.setattr(varlen, "varlen_attn", plain_flat)
+    monkeypatch.setattr(forward, "has_fused_kernel", lambda _: True)
+    found = []
+    for flat in (False, True):
+        model = trainable(shape, 3)
+        monkeypatch.setattr(forward, "takes_flat", lambda _, flat=flat: flat)
+        loss = two_pass.losses(model, batch, denoiser=False)
+        loss.encoder.backward()
+        found.append([loss.encoder, *(p.grad for p in model.parameters() if p.grad is not None)])
+        encoded = forward.encode(model, batch, for_canvases=False)
+        assert any(map(len, encoded.keys)) != flat
+    for padded, laid_flat in zip(*found, strict=True):
+        torch.testing.assert_close(laid_flat, padded, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

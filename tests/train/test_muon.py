@@ -86,6 +86,35 @@ def test_decay_shrinks_a_matrix() -> None:
     torch.testing.assert_close(weight.detach(), before * 0.95)
 
 
+def test_groups_that_are_alike_take_the_steps_of_each_by_itself() -> None:
+    generator = torch.Generator().manual_seed(3)
+    shapes: list[tuple[tuple[int, ...], float | None, float]] = [
+        ((6, 4), 0.95, 0.1), ((6, 4), 0.8, 0.0), ((2, 4, 4), 0.95, 0.1), ((5,), None, 0.0), ((5, 3), None, 0.1),
+        ((5,), None, 0.0),
+    ]  # fmt: skip
+    drawn = [torch.randn(shape, generator=generator) for shape, _, _ in shapes]
+    together = [torch.nn.Parameter(x.clone()) for x in drawn]
+    apart = [torch.nn.Parameter(x.clone()) for x in drawn]
+    groups = [
+        {"params": [p], "momentum": momentum, "weight_decay": decay}
+        for p, (_, momentum, decay) in zip(together, shapes, strict=True)
+    ]
+    one = Muon(groups, (0.9, 0.99), torch.float32)
+    many = [
+        Muon([{**group, "params": [p]}], (0.9, 0.99), torch.float32) for group, p in zip(groups, apart, strict=True)
+    ]
+    for _ in range(3):
+        for mine, theirs in zip(together, apart, strict=True):
+            mine.grad = torch.randn(mine.shape, generator=generator)
+            theirs.grad = mine.grad.clone()
+        for optimizer in (one, *many):
+            set_rate(optimizer, 0.01)
+            optimizer.step()
+    assert len(one.param_groups) == len(shapes)
+    for mine, theirs in zip(together, apart, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 @pytest.mark.parametrize("least", [1, compiled_training.LEAST], ids=["compiled", "array operations"])
 def test_a_run_resumes_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
     monkeypatch.setattr(compiled_training, "LEAST", least)

@@ -9,7 +9,8 @@ as there could be tiles of rows, each finds its group from where the groups end,
 
 Experts have few rows and many weights: a tile is `columns` of the result for some rows of one group, made transposed,
 as Hopper's smallest matmul has 64 rows and few columns, and a weight is read once for every tile of its group's rows.
-The gradient of a group's matrix is the sum of products of its rows, a tile of the matrix for a program.
+The gradient of a group's matrix is the sum of products of its rows, a tile of the matrix for a program; where there are
+few tiles and many rows, several programs have a part of the rows each, and their sums are added up after.
 """
 
 from typing import NamedTuple
@@ -30,6 +31,8 @@ SHARED = 96 << 10
 """Bytes of memory that the smaller GPUs have for a program's loads: 99 KiB less what else lies there."""
 STAGES = 4
 """Loads that are under way at once, at most."""
+LARGEST = 128
+"""Rows of the largest tile, in types of two bytes."""
 
 
 class Program(NamedTuple):
@@ -49,13 +52,18 @@ def program(rows: int, groups: int, itemsize: int) -> Program:
     Groups of rows are not of one size: tiles are made for those of twice the mean. Numbers of four bytes are
     multiplied without tensor cores, from registers, which hold less.
     """
-    most = 128 if itemsize <= 2 else 64
+    most = LARGEST if itemsize <= 2 else 64
     tile = min(most, max(SMALLEST, triton.next_power_of_2(2 * rows // groups)))
     columns = most if tile == most else 64
     loaded = DEPTH * (tile + columns)
     return Program(
         tile, columns, DEPTH // itemsize, min(STAGES, SHARED // loaded), 8 if tile * columns > 64 * 64 else 4
     )
+
+
+def has_few(rows: int, groups: int, itemsize: int) -> bool:
+    """Says whether groups of so many rows are multiplied in tiles below the largest."""
+    return itemsize <= 2 and program(rows, groups, itemsize).rows < LARGEST
 
 
 @on_its_device
@@ -161,33 +169,67 @@ def group_of_tile(ends, tile, rows, groups, GROUPS: tl.constexpr, TILE: tl.const
     return group, first, end
 
 
-TILE = 64
-"""Rows and columns of a matrix whose gradient a program makes, at most."""
-ADDED = 32
-"""Rows of a group that are added up at a time."""
+PROGRAMS = 512
+"""Programs that are wanted for the sums over rows: a few for each multiprocessor of a large GPU."""
+LEAST = 512
+"""Rows of a part, on the mean, at least: what a program writes stays little beside what it reads."""
+WORTH = 4
+"""Parts of a group's rows from which on programs that have whole groups would leave most of a GPU idle."""
+
+
+class Sums(NamedTuple):
+    """Describes the programs that add up products of rows."""
+
+    tile: int
+    """Rows of a matrix whose gradient a program makes."""
+    across: int
+    """Columns of it."""
+    added: int
+    """Rows of a group that are added up at a time."""
+    parts: int
+    """Programs that share a group's rows."""
+
+
+def program_of_sums(rows: int, groups: int, columns: int, width: int, itemsize: int) -> Sums:
+    """Returns the size of programs for the gradients of matrices `columns` x `width`, by shapes alone."""
+    long, short, added = (128, 64, 64) if itemsize <= 2 else (64, 64, 32)
+    sizes = [(_cut(columns, tile), _cut(width, across)) for tile, across in ((long, short), (short, long))]
+    tile, across = min(sizes, key=lambda size: triton.cdiv(columns, size[0]) * triton.cdiv(width, size[1]))
+    tiles = groups * triton.cdiv(columns, tile) * triton.cdiv(width, across)
+    return Sums(tile, across, added, max(1, min(triton.cdiv(PROGRAMS, tiles), rows // (groups * LEAST))))
+
+
+def _cut(size: int, most: int) -> int:
+    padded: int = triton.next_power_of_2(size)
+    return min(most, max(SMALLEST, padded))
 
 
 @on_its_device
 def weight_gradient(grad_MF: Tensor, x_MD: Tensor, ends_E: Tensor) -> Tensor:
-    """Adds up, for each group, the products of its rows of both, [E, F, D]: the gradient of `matmul`'s matrices."""
+    """Adds up, for each group, the products of its rows of both, [E, F, D]: the gradient of `matmul`'s matrices.
+
+    Sums are in fp32, those of parts of a group's rows too, always in one order: equal inputs give equal bits.
+    """
     columns, width, groups = grad_MF.shape[1], x_MD.shape[1], len(ends_E)
-    tile, across = (min(TILE, max(SMALLEST, triton.next_power_of_2(size))) for size in (columns, width))
-    out = x_MD.new_empty(groups, columns, width)
-    _add_up[(groups * triton.cdiv(columns, tile) * triton.cdiv(width, across),)](
+    size = program_of_sums(len(x_MD), groups, columns, width, x_MD.itemsize)
+    kind = x_MD.dtype if size.parts == 1 else torch.float32
+    out = x_MD.new_empty(groups, size.parts, columns, width, dtype=kind)
+    _add_up[(groups * size.parts * triton.cdiv(columns, size.tile) * triton.cdiv(width, size.across),)](
         grad_MF.contiguous(),
         x_MD.contiguous(),
         ends_E,
         out,
+        size.parts,
         COLUMNS=columns,
         WIDTH=width,
-        TILE=tile,
-        ACROSS=across,
-        ROWS=ADDED,
+        TILE=size.tile,
+        ACROSS=size.across,
+        ROWS=size.added,
         INTERPRETED=not x_MD.is_cuda,
         num_warps=4,
         num_stages=3,
     )
-    return out
+    return out[:, 0] if size.parts == 1 else out.sum(1).to(x_MD.dtype)
 
 
 @triton.jit
@@ -196,6 +238,7 @@ def _add_up(
     x,
     ends,
     out,
+    parts,
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
     TILE: tl.constexpr,
@@ -203,13 +246,20 @@ def _add_up(
     ROWS: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """A tile of one group's matrix, some of its rows at a time."""
+    """A tile of one group's matrix, over one of equal parts of its rows, some at a time.
+
+    Programs that read the same rows are next to each other.
+    """
     DOWN: tl.constexpr = (COLUMNS + TILE - 1) // TILE
     SIDE: tl.constexpr = (WIDTH + ACROSS - 1) // ACROSS
-    group, place = tl.program_id(0) // (DOWN * SIDE), tl.program_id(0) % (DOWN * SIDE)
+    sum_of, place = tl.program_id(0) // (DOWN * SIDE), tl.program_id(0) % (DOWN * SIDE)
+    group, part = sum_of // parts, sum_of % parts
     f, d = place // SIDE * TILE + tl.arange(0, TILE), place % SIDE * ACROSS + tl.arange(0, ACROSS)
     down, side = f < COLUMNS, d < WIDTH
     begin, end = tl.load(ends + group - 1, mask=group > 0, other=0).to(tl.int32), tl.load(ends + group).to(tl.int32)
+    share = tl.cdiv(tl.cdiv(end - begin, parts), ROWS) * ROWS
+    begin += part * share
+    end = tl.minimum(end, begin + share)
     sums = tl.zeros((TILE, ACROSS), tl.float32)
     for first in range(begin, end, ROWS):
         m = tl.cast(first, tl.int64) + tl.arange(0, ROWS)
@@ -220,6 +270,6 @@ def _add_up(
         if INTERPRETED:
             left, right = left.to(tl.float32), right.to(tl.float32)
         sums = tl.dot(left, right, sums, input_precision="ieee")
-    out += (tl.cast(group, tl.int64) * COLUMNS + f)[:, None] * WIDTH + d[None, :]
+    out += (tl.cast(sum_of, tl.int64) * COLUMNS + f)[:, None] * WIDTH + d[None, :]
     dtype: tl.constexpr = out.dtype.element_ty
     tl.store(out, rounded(sums, dtype).to(dtype), mask=down[:, None] & side[None, :])

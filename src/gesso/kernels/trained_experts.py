@@ -49,12 +49,21 @@ def gate_back(grad_MF: Tensor, gate_MF: Tensor, up_MF: Tensor, of_gate_MF: Tenso
 
 
 @on_its_device
-def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
-    """Sums for each of N the k rows at its slots times their weights, [N, D]."""
+def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
+    """Sums for each of N the k rows at its slots, times their weights where there are any, [N, D]."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
     out, sizes = x_MD.new_empty(rows, width), row_sizes(width)
-    grid = (triton.cdiv(rows, sizes["ROWS"]),)
-    _mix[grid](x_MD.contiguous(), slots_Nk.contiguous(), weights_Nk.contiguous(), out, rows, EACH=each, **sizes)
+    weights_Nk = None if weights_Nk is None else weights_Nk.contiguous()
+    _mix[(triton.cdiv(rows, sizes["ROWS"]),)](
+        x_MD.contiguous(),
+        slots_Nk.contiguous(),
+        weights_Nk,
+        out,
+        rows,
+        EACH=each,
+        WEIGHTED=weights_Nk is not None,
+        **sizes,
+    )
     return out
 
 
@@ -144,7 +153,16 @@ def _gate_back(
 
 @triton.jit
 def _mix(
-    x, slots, weights, out, rows, EACH: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, ROWS: tl.constexpr
+    x,
+    slots,
+    weights,
+    out,
+    rows,
+    EACH: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
     """Some rows of `mix`."""
     n, d = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, PADDED)
@@ -152,9 +170,10 @@ def _mix(
     total = tl.zeros((ROWS, PADDED), tl.float32)
     for i in range(EACH):
         slot = tl.load(slots + n * EACH + i, mask=n < rows, other=0).to(tl.int64)
-        weight = tl.load(weights + n * EACH + i, mask=n < rows, other=0.0).to(tl.float32)
         own = tl.load(x + slot[:, None] * WIDTH + d[None, :], mask=mine, other=0.0).to(tl.float32)
-        total += own * weight[:, None]
+        if WEIGHTED:
+            own *= tl.load(weights + n * EACH + i, mask=n < rows, other=0.0).to(tl.float32)[:, None]
+        total += own
     store_rounded(out + n[:, None] * WIDTH + d[None, :], total, mine)
 
 

@@ -67,7 +67,13 @@ class Router(nn.Module):
 
             return normed.choose(scores_NE, self.per_expert_scale, self.top_k)
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
-        weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
+        if gpu_training.trains_on_gpu(scores_NE):
+            from gesso.kernels import routing
+
+            experts_Nk = routing.choose(scores_NE.detach(), self.per_expert_scale.detach(), self.top_k)[1]
+            weights_Nk = probs_NE.gather(1, experts_Nk)
+        else:
+            weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)
         if torch.is_grad_enabled():
             # Looked up in rows of their own: a GPU would add up the gradients of one list of scales one by one.
@@ -165,9 +171,11 @@ def mix_in_training(
 ) -> Tensor:
     """Computes `mix_sorted` with gradients, in bfloat16."""
     source_M, slots, ends_E = padded_layout(experts_Nk, num_experts)
-    rows_MD = x_ND.to(torch.bfloat16).index_select(0, source_M)
+    rows_ND, slots_Nk = x_ND.to(torch.bfloat16), slots.view(experts_Nk.shape)
+    by_kernel = gpu_training.trains_on_gpu(rows_ND)
+    rows_MD = gpu_training.lay_out(rows_ND, source_M, slots_Nk) if by_kernel else rows_ND.index_select(0, source_M)
     out_MD = down(gated_gelu_of_halves(gate_up(rows_MD, ends_E)), ends_E)
-    return weighted(out_MD, slots.view(experts_Nk.shape), weights_Nk)
+    return weighted(out_MD, slots_Nk, weights_Nk)
 
 
 def mix_sorted(

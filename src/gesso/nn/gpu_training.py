@@ -153,3 +153,29 @@ class _Mix(torch.autograd.Function):
 
 def _plain_mix(x: Tensor, weights: Tensor, *, slots: Tensor) -> Tensor:
     return (x[slots] * weights[..., None].to(x.dtype)).sum(dim=1)
+
+
+def lay_out(x_ND: Tensor, source_M: Tensor, slots_Nk: Tensor) -> Tensor:
+    """Copies each token to its k slots, [M, D]: to row m token `source_M[m]`.
+
+    The gradient of a token is the sum of those of its slots. Rows that are no token's slot, which fill groups up, have
+    none: `mix` does not read what becomes of them, each stays a row of its own until then, and so theirs is zero.
+    """
+    out: Tensor = _LayOut.apply(x_ND, source_M, slots_Nk)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _LayOut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, source: Tensor, slots: Tensor) -> Tensor:
+        ctx.save_for_backward(slots)
+        return x.index_select(0, source)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), (slots,) = grads, ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return grad[slots].sum(dim=1), None, None
+        from gesso.kernels import trained_experts
+
+        return trained_experts.mix(grad, slots, None), None, None

@@ -1,5 +1,6 @@
 """Decides where one call multiplies the rows of all experts, and makes that call: PyTorch's grouped matmul, or our own
-(`kernels.grouped`) on GPUs and in types that it has no kernel for.
+(`kernels.grouped`) on GPUs and in types that it has no kernel for, for few rows a group without gradients, and for the
+gradients of few matrices, which it adds up in parts.
 
 How many rows each group has stays on the device: nobody waits for it. With a gradient every group has a multiple of
 rows that the kernel of its weights' gradient takes, see `padded_layout`.
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso import kernels
+from gesso.nn.compiled_training import in_training
 from gesso.nn.norm import autocast_dtype
 
 GROUPED_MAJORS = (9, 10)
@@ -128,35 +130,70 @@ _GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or ge
 
 def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
-    if _by_own_kernel(x_MD) and not _by_torch(x_MD, matrix_EFD):
-        return _multiply_by_own_kernel(x_MD, ends_E, matrix_EFD)
+    if _by_own_kernel(x_MD):
+        own = not _by_torch(x_MD, matrix_EFD) or _is_quicker(x_MD, matrix_EFD)
+        if own or _splits_sums(x_MD, matrix_EFD):
+            return _multiply(x_MD, ends_E, matrix_EFD, own)
+    return _multiply_by_torch(x_MD, ends_E, matrix_EFD)
+
+
+def _is_quicker(x_MD: Tensor, matrix_EFD: Tensor) -> bool:
+    """Says whether our kernel is the quicker one where PyTorch has one, too: for few rows a group, as measured on an
+    H100. Passes of training keep to PyTorch's."""
+    from gesso.kernels import grouped
+
+    learns = torch.is_grad_enabled() and (x_MD.requires_grad or matrix_EFD.requires_grad)
+    return not learns and grouped.has_few(len(x_MD), len(matrix_EFD), x_MD.itemsize)
+
+
+def _splits_sums(x_MD: Tensor, matrix_EFD: Tensor) -> bool:
+    """Says whether our kernel makes the gradient of the matrices of rows that PyTorch multiplies: few matrices and many
+    rows, which it adds up in parts."""
+    from gesso.kernels import grouped
+
+    if not (matrix_EFD.requires_grad and in_training()):
+        return False
+    groups, columns, width = matrix_EFD.shape
+    return grouped.program_of_sums(len(x_MD), groups, columns, width, x_MD.itemsize).parts >= grouped.WORTH
+
+
+def _multiply_by_torch(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     assert _GROUPED_MM is not None
     return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
 
 
-def _multiply_by_own_kernel(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
-    out: Tensor = _OwnProduct.apply(x_MD, ends_E, matrix_EFD)  # type: ignore[no-untyped-call]
+def _multiply(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor, own: bool) -> Tensor:
+    out: Tensor = _Product.apply(x_MD, ends_E, matrix_EFD, own)  # type: ignore[no-untyped-call]
     return out
 
 
-class _OwnProduct(torch.autograd.Function):
+class _Product(torch.autograd.Function):
+    """Multiplies rows, and back, by our `own` kernel or PyTorch's; the gradient of matrices is always made by ours."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ends: Tensor, matrix: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, ends: Tensor, matrix: Tensor, own: bool) -> Tensor:
         from gesso.kernels import grouped
 
-        of_x, _, of_matrix = ctx.needs_input_grad
+        of_x, _, of_matrix, _ = ctx.needs_input_grad
+        ctx.own = own
         ctx.save_for_backward(x if of_matrix else None, ends, matrix if of_x else None)
-        return grouped.matmul(x, ends, matrix)
+        return grouped.matmul(x, ends, matrix) if own else _multiply_by_torch(x, ends, matrix)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from gesso.kernels import grouped
 
-        (grad,), (x, ends, matrix) = grads, ctx.saved_tensors
-        # Where what is found here is differentiated once more, it is made of what has gradients.
-        add_up = _sums_of_products if torch.is_grad_enabled() else grouped.weight_gradient
-        to_x = None if matrix is None else _multiply_by_own_kernel(grad, ends, matrix.mT)
-        return to_x, None, None if x is None else add_up(grad, x, ends)
+        (x, ends, matrix), grad = ctx.saved_tensors, grads[0].contiguous()
+        add_up = grouped.weight_gradient
+        if torch.is_grad_enabled():  # what is found here is differentiated once more
+            add_up = _sums_of_products if ctx.own else _sums_by_torch
+        to_x = None if matrix is None else _multiply(grad, ends, matrix.mT, ctx.own)
+        return to_x, None, None if x is None else add_up(grad, x, ends), None
+
+
+def _sums_by_torch(grad_MF: Tensor, x_MD: Tensor, ends_E: Tensor) -> Tensor:
+    assert _GROUPED_MM is not None
+    return _GROUPED_MM(grad_MF.mT, x_MD, offs=ends_E)
 
 
 def _sums_of_products(grad_MF: Tensor, x_MD: Tensor, ends_E: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from gesso.nn.norm import autocast_dtype
 
 CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
 """Probabilities that are there at a time, on a CPU and elsewhere; at least a row's."""
+FLASH_WIDEST = 256
+"""Features of a head that flash attention takes at most."""
 FEWEST = 16
 """Keys from which on compiled kernels make the probabilities, on a CPU in fp32: as many as they take at a time."""
 
@@ -121,3 +123,38 @@ def attend_causal(q_BTHK: Tensor, k_BTGK: Tensor, v_BTGK: Tensor) -> Tensor:
     q, k, v = (x.to(dtype).transpose(1, 2) for x in (q_BTHK, k_BTGK, v_BTGK))
     k, v = (x if shared == 1 else x.repeat_interleave(shared, dim=1) for x in (k, v))
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
+
+
+def takes_flat(x_NHK: Tensor) -> bool:
+    """Says whether `attend_flat` serves rows of this type and width: flash attention does, in half precision."""
+    return (
+        x_NHK.is_cuda
+        and type(x_NHK) is Tensor
+        and x_NHK.dtype in (torch.bfloat16, torch.float16)
+        and x_NHK.shape[-1] <= FLASH_WIDEST
+        and x_NHK.shape[-1] % 8 == 0
+        and torch.cuda.get_device_capability(x_NHK.device) >= (8, 0)
+        and torch.backends.cuda.is_flash_attention_available()
+    )
+
+
+def attend_flat(
+    q_NHK: Tensor, k_NGK: Tensor, v_NGK: Tensor, ends_B: Tensor, longest: int, window: int | None
+) -> Tensor:
+    """Attends with grouped heads in rows laid flat, [N, H, K]: every query sees itself and what came before it in its
+    row, within the window.
+
+    Args:
+        ends_B: 0, and where each row ends, int32.
+        longest: tokens of the longest row.
+        window: keys that a query sees at most; None for all.
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    shared = q_NHK.shape[1] // k_NGK.shape[1]
+    k_NHK, v_NHK = (x if shared == 1 else x.repeat_interleave(shared, dim=1) for x in (k_NGK, v_NGK))
+    before = -1 if window is None or window > longest else window - 1
+    rows = ends_B, ends_B, longest, longest
+    out = varlen_attn(q_NHK, k_NHK, v_NHK, *rows, scale=1.0, window_size=(before, 0))
+    assert isinstance(out, Tensor)  # nothing beside it is asked for
+    return out

@@ -66,7 +66,7 @@ class Batch:
     starts_B: Tensor
     """Where each canvas starts: the number of encoder positions it may see."""
     canvas_BC: Tensor
-    """The clean canvas."""
+    """The clean canvas; of no tokens where the causal pass alone learns."""
     noisy_BC: Tensor
     self_conditioned_B: Tensor
     """Which canvases get the first pass's self-conditioning, bool."""
@@ -232,6 +232,34 @@ def make_batch(
         return batch
     drafts = SelfGenerated.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
     return dataclasses.replace(batch, self_generated=drafts)
+
+
+def make_causal_batch(conversations: Sequence[Conversation], *, prompt_loss: bool = False) -> Batch:
+    """Lays out prompts and whole answers for the causal pass alone: nothing is drawn, and canvases are empty.
+
+    With `prompt_loss` the loss is taken over the prompt as well.
+    """
+    ordered = sorted(conversations, key=lambda conversation: len(conversation.prompt) + len(conversation.answer))
+    tokens: list[int] = []
+    targets: list[int] = []
+    for conversation in ordered:
+        tokens += [*conversation.prompt, *conversation.answer]
+        targets += [*_prompt_targets(conversation, whole=prompt_loss), *conversation.answer, IGNORED]
+    retained = tuple(conversation.retained for conversation in ordered)
+    images = tuple(tuple(conversation.images) for conversation in ordered)
+    empty_B0 = torch.empty(len(ordered), 0, dtype=torch.int64)
+    return Batch(
+        tokens_N=torch.tensor(tokens),
+        lengths=tuple(len(conversation.prompt) + len(conversation.answer) for conversation in ordered),
+        starts_B=torch.tensor([len(conversation.prompt) for conversation in ordered]),
+        canvas_BC=empty_B0,
+        noisy_BC=empty_B0,
+        self_conditioned_B=torch.zeros(len(ordered), dtype=torch.bool),
+        targets_N=torch.tensor(targets),
+        images=images if any(images) else (),
+        causal=True,
+        retained=retained if any(retained) else (),
+    )
 
 
 def _clean_before(canvas_BC: Tensor, noise_BC: Tensor, eos_token_id: int, generator: torch.Generator) -> Tensor:

@@ -128,6 +128,12 @@ def lay_out_rows(
     return RowParts(lengths, groups, context, device)
 
 
+def flat_ends(lengths: Sequence[int], device: torch.device) -> Tensor:
+    """Returns where the rows of a flat batch begin and end, int32 [B + 1]."""
+    ends = itertools.accumulate(lengths, initial=0)
+    return torch.tensor(list(ends), dtype=torch.int32, device=device)
+
+
 def pick_rows(x_MGK: Tensor, places_BT: Tensor) -> Tensor:
     """Picks keys or values by place, [B, T, G, K]."""
     return x_MGK.index_select(0, places_BT.flatten()).view(*places_BT.shape, *x_MGK.shape[1:])

@@ -2,7 +2,7 @@
 
 The encoder runs once over all examples laid flat, without padding; its keys and values, still attached to the
 graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded,
-in groups of rows of like length.
+in groups of rows of like length, and not where a kernel takes rows of any length.
 
 Where sequences lie over several processes (`gesso.train.context_parallel`) each runs the same layers on its own
 tokens, and gathers keys and values where a layer attends.
@@ -27,9 +27,9 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.image_attention import Span
 from gesso.nn.norm import autocast_dtype
 from gesso.runner.prompt_input import EmbeddingSpan
-from gesso.train.attention import attend_causal, attend_masked, has_fused_kernel
+from gesso.train.attention import attend_causal, attend_flat, attend_masked, has_fused_kernel, takes_flat
 from gesso.train.context_parallel import ContextGroup
-from gesso.train.encoder_rows import Group, group_rows, lay_out_rows, pick_rows
+from gesso.train.encoder_rows import Group, flat_ends, group_rows, lay_out_rows, pick_rows
 from gesso.train.masks import MASKED, causal_bias
 
 ROW_MULTIPLE = 256
@@ -39,7 +39,7 @@ ROW_MULTIPLE = 256
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """Holds what the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K], or
-    those of this process's tokens."""
+    those of this process's tokens; of no group where no canvas will attend to them."""
 
     hidden_ND: Tensor
     groups: list[Group]
@@ -121,11 +121,13 @@ def encode(
     *,
     checkpointing: bool = False,
     context: ContextGroup | None = None,
+    for_canvases: bool = True,
 ) -> Encoded:
     """Runs the causal pass over prompt and clean answer.
 
     Args:
         images: embeddings [n, D] of the batch's images, in order. Within an image sliding layers look both ways.
+        for_canvases: False may leave out keys and values.
         context: the processes that have the parts of each row; the hidden states returned are those of this one's.
     """
     device, window = model.device, model.config.sliding_window
@@ -138,6 +140,8 @@ def encode(
     # Made once for all layers of a kind, which keep them for the backward pass.
     asking = list(zip(groups, here.queries, strict=True))
     fused = context is None and has_fused_kernel(device)
+    # What fills the batch up is a row of its own.
+    ends = flat_ends([*batch.lengths, *([fill] if fill else [])], device) if fused else None
 
     def bias_of(group: Group, queries: Tensor | None, seen: int | None, images: list[list[Span]]) -> Tensor | None:
         if fused and (seen is None or (group.longest <= seen and not any(images))):
@@ -156,6 +160,9 @@ def encode(
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             parts = []
             q, k, v = (x.to(autocast_dtype(device.type) or x.dtype) for x in (q, k, v))
+            if not for_canvases and ends is not None and not images and takes_flat(q):
+                longest = max(fill, batch.lengths[-1])
+                return attend_flat(q, k, v, ends, longest, window if kind == "sliding_attention" else None)
             seen = here.seen(k[:real], v[:real])
             # Split, not sliced: the gradient is put together once, and not for each group in a tensor of all.
             mine = (x.split([*tokens, len(x) - real])[: len(tokens)] for x in (q, k, v))

@@ -89,22 +89,47 @@ class Muon(torch.optim.AdamW):
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        ahead = [self._ahead(*matrix) for matrix in matrices]
-        for (parameter, group), update in zip(matrices, self._orthogonal(ahead), strict=True):
-            parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            parameter.add_(update, alpha=-group["lr"] * ADAMW_SIZE * max(parameter.shape[-2:]) ** 0.5)
-            parameter.grad = None
-        return super().step(closure)
+        if matrices:
+            parameters, groups = zip(*matrices, strict=True)
+            self._step_matrices(parameters, groups)
+        whole, self.param_groups = self.param_groups, self._merged()
+        try:
+            return super().step(closure)
+        finally:
+            self.param_groups = whole
 
-    def _ahead(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
-        """The momentum with the newest gradient, which Nesterov counts once more."""
-        gradient, beta = parameter.grad, group["momentum"]
-        assert gradient is not None
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        state["momentum"].lerp_(gradient, 1 - beta)
-        ahead: Tensor = gradient.lerp(state["momentum"], beta)
+    def _merged(self) -> list[dict[str, Any]]:
+        """Returns AdamW's groups, those alike in one: a GPU is told of each."""
+        merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for group in self.param_groups:
+            if group["momentum"] is None:
+                settings = {name: value for name, value in group.items() if name != "params"}
+                parameters = merged.setdefault(tuple(settings.values()), {**settings, "params": []})["params"]
+                parameters += group["params"]
+        return list(merged.values())
+
+    def _step_matrices(self, parameters: tuple[nn.Parameter, ...], groups: tuple[dict[str, Any], ...]) -> None:
+        """Takes the matrices' steps, of all at once: a GPU takes longer to be told of each than to compute it."""
+        updates = self._orthogonal(self._ahead(parameters, groups))
+        rates = [
+            -group["lr"] * ADAMW_SIZE * max(p.shape[-2:]) ** 0.5 for p, group in zip(parameters, groups, strict=True)
+        ]
+        torch._foreach_mul_(parameters, [1 - group["lr"] * group["weight_decay"] for group in groups])
+        torch._foreach_mul_(updates, rates)
+        torch._foreach_add_(parameters, updates)
+        for parameter in parameters:
+            parameter.grad = None
+
+    def _ahead(self, parameters: tuple[nn.Parameter, ...], groups: tuple[dict[str, Any], ...]) -> list[Tensor]:
+        """The momenta with the newest gradients, which Nesterov counts once more."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        for parameter in parameters:
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+        betas = [group["momentum"] for group in groups]
+        torch._foreach_lerp_(momenta, gradients, [1 - beta for beta in betas])
+        ahead: list[Tensor] = list(torch._foreach_lerp(gradients, momenta, betas))
         return ahead
 
     def _orthogonal(self, matrices: list[Tensor]) -> list[Tensor]:

@@ -15,7 +15,7 @@ from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
-from gesso.train.batch import Batch, make_batch
+from gesso.train.batch import Batch, make_batch, make_causal_batch
 from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.deepen import deepen, deepens
 from gesso.train.distributed import ProcessGroup
@@ -161,12 +161,10 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         causal = torch.rand((), generator=generator).item() < config.causal_share
     if causal:
         conversations = recipe.examples.batch(step, config.causal_batch_size, None)
-        whole = max(len(conversation.answer) for conversation in conversations)
-        width = CanvasWidth(whole, config.causal_batch_size, 1.0)
-    else:
-        width = pick_width(recipe, generator)
-        conversations = recipe.examples.batch(step, width.batch_size, width.canvas_length)
-    batch = make_batch(
+        return make_causal_batch(conversations, prompt_loss=config.prompt_loss)
+    width = pick_width(recipe, generator)
+    conversations = recipe.examples.batch(step, width.batch_size, width.canvas_length)
+    return make_batch(
         conversations,
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
@@ -183,7 +181,6 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         jump=recipe.distill,
         on_policy=config.on_policy,
     )
-    return dataclasses.replace(batch, causal=causal)
 
 
 def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[tuple[Batch, float, float]]:
@@ -195,7 +192,7 @@ def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[t
     Args:
         size: examples of a micro-batch; None takes all of the process's at once.
     """
-    canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
+    canvas_tokens, target_tokens = max(1, batch.canvas_tokens), max(1, batch.target_tokens)
     parts = batch.split(group.batch_parts)
     rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
     mine = parts[group.batch_part] if group.batch_part < len(parts) else None

@@ -56,7 +56,7 @@ def losses(
         uniform: go through the layers equally often whatever was drawn: processes that share them must.
         context: the processes that have the parts of each sequence; None where this one has whole ones.
     """
-    encoded = encode(model, batch, images, checkpointing=checkpointing, context=context)
+    encoded = encode(model, batch, images, checkpointing=checkpointing, context=context, for_canvases=denoiser)
     hidden_ND, targets_N = encoded.hidden_ND, batch.targets_N
     of_canvases = torch.zeros((), device=model.device)
     if denoiser:
