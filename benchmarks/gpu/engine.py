@@ -15,7 +15,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,21 +114,21 @@ def scenarios() -> dict[str, tuple[str, Ask]]:
 
 def answers(
     device: str, asked: dict[str, tuple[str, Ask]], *, cuda_graphs: bool = False
-) -> dict[str, tuple[object, str]]:
-    """What each scenario returns there, as JSON has it, or the error in one line."""
+) -> Iterator[tuple[str, object, str, float]]:
+    """Yields what each scenario returns there, as JSON has it, or the error in one line, and its seconds."""
     engines: dict[str, Engine] = {}
-    found: dict[str, tuple[object, str]] = {}
     for name, (model, ask) in asked.items():
+        begin, said, wrong = time.perf_counter(), None, ""
         try:
             if model not in engines:
                 engines[model] = gesso.load(
                     model, device=device, dtype="float32", cuda_graphs=cuda_graphs, offline=True
                 )
-            found[name] = json.loads(json.dumps(ask(engines[model]))), ""
+            said = json.loads(json.dumps(ask(engines[model])))
         except Exception as error:  # the others are worth knowing
             at = traceback.extract_tb(error.__traceback__)[-1]
-            found[name] = None, f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
-    return found
+            wrong = f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
+        yield name, said, wrong, time.perf_counter() - begin
 
 
 def kept_answers(asked: dict[str, tuple[str, Ask]], keep: Path | None) -> dict[str, tuple[object, str]]:
@@ -137,7 +137,7 @@ def kept_answers(asked: dict[str, tuple[str, Ask]], keep: Path | None) -> dict[s
         kept = json.loads(keep.read_text(encoding="utf-8"))
         if asked.keys() <= kept.keys():
             return {name: tuple(kept[name]) for name in asked}
-    found = answers("cpu", asked)
+    found: dict[str, tuple[object, str]] = {name: (said, wrong) for name, said, wrong, _ in answers("cpu", asked)}
     if keep is not None:
         keep.write_text(json.dumps(found), encoding="utf-8")
     return found
@@ -172,11 +172,15 @@ def main() -> int:
     begin = time.perf_counter()
     told: dict[str, Any] = {}
     for captured in (False, True) if arguments.device == "cuda" else (False,):
-        got = answers(arguments.device, asked, cuda_graphs=captured)
-        for name in asked:
-            (mine, error), (theirs, wrong) = got[name], expected[name]
+        for name, mine, error, seconds in answers(arguments.device, asked, cuda_graphs=captured):
+            theirs, wrong = expected[name]
             full = f"{name}, captured" if captured else name
             told[full] = {"error": error or wrong} if error or wrong else {"same": mine == theirs}
+            told[full]["seconds"] = round(seconds, 2)
+            if not arguments.json:
+                one = told[full]
+                said = one.get("error") or ("same" if one["same"] else "differs")
+                print(f"{full:36}{seconds:7.2f} s  {said}", flush=True)
     if arguments.device == "cuda" and not arguments.only:
         try:
             told["CUDA graphs in bfloat16"] = graphs(arguments.device)
@@ -184,9 +188,6 @@ def main() -> int:
             told["CUDA graphs in bfloat16"] = {"error": f"{type(error).__name__}: {error}"}
     differ = [name for name, one in told.items() if not one.get("same", True)]
     failed = [name for name, one in told.items() if "error" in one]
-    if not arguments.json:
-        for name, one in told.items():
-            print(f"{name:32}", one.get("error") or ("same" if one["same"] else "differs"), flush=True)
     summary = {"seconds": time.perf_counter() - begin, "scenarios": told, "differ": differ, "failed": failed}
     print(
         json.dumps({"benchmark": "gpu engine", "machine": describe_machine(torch.device(arguments.device)), **summary})

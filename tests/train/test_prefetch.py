@@ -59,3 +59,25 @@ def test_what_fails_in_a_worker_fails_at_its_step(monkeypatch: pytest.MonkeyPatc
     next(batches)
     with pytest.raises(DataError, match="no examples for step 2"):
         next(batches)
+
+
+class Nice:
+    """Examples that say in their prompts how much their process yields."""
+
+    fingerprint = "nice"
+
+    def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
+        del step, canvas_length
+        return [Conversation([1] * (1 + os.nice(0)), [2])] * size
+
+    def evaluation(self, limit: int) -> list[Conversation]:
+        return self.batch(0, limit, None)
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="processes here have no niceness")
+def test_workers_yield_to_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+    ahead, own = (
+        next(prefetched_batches(dataclasses.replace(recipe(workers=workers), data=Nice()), 0, 1)) for workers in (1, 0)
+    )
+    assert int(ahead.starts_B[0]) == min(20, int(own.starts_B[0]) + prefetch.YIELDED)

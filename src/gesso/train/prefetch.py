@@ -4,6 +4,7 @@ A step's batch is a function of recipe and step number alone, so who makes it, a
 """
 
 import multiprocessing
+import os
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from gesso.train.step import step_batch
 
 _PREFETCH_FACTOR = 4
 """Batches that each worker has ready at most."""
+YIELDED = 5
+"""How much workers yield to the process that tells a GPU of its kernels, which waits for no one else."""
 
 
 class _Steps(Dataset[bytes]):
@@ -78,3 +81,5 @@ def _next_batch(packed: Iterator[bytes]) -> Batch | None:
 
 def _start(_: int) -> None:
     torch.set_num_threads(1)
+    if hasattr(os, "nice"):
+        os.nice(YIELDED)

@@ -47,6 +47,7 @@ class Run:
 GPU = {"causal_batch_size": 2048, "workers": 13, "checkpoint_every": 500}
 """A step of one GPU of 40 GB or more: 32 times a core's examples, of the causal pass alone."""
 WIDER = {**GPU, "causal_batch_size": 2304, "checkpoint_every": 100_000}
+WIDEST = {**GPU, "causal_batch_size": 3072, "workers": 14, "checkpoint_every": 100_000}
 CANVASES = {"causal_steps": 0, "narrow": (CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3))}
 """Canvases of any width and the causal pass together."""
 GPU_CANVASES = {
@@ -93,7 +94,7 @@ TRIED = (
 """Runs whose ends were not worth bundling: docs/measurements.md has what came out."""
 PREPARED = (
     Run(14, None, 800, 4e-3, GPU_CANVASES),
-    Run(23, None, 1280, 4.5e-3, WIDER),
+    Run(23, None, 3000, 4.5e-3, WIDEST),
 )
 """Runs for who has a GPU; not run yet."""
 RUNS = {run.name: run for run in (*MADE, *TRIED, *PREPARED)}
