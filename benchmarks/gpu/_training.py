@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.nn import gpu_training
+from gesso.nn import gpu_blocks, gpu_training
 from gesso.nn.experts import Experts, mix_experts, mix_in_training
 from gpu._measuring import distance, grouped_by, milliseconds
 
@@ -22,6 +22,8 @@ def training_checks(on_gpu: bool) -> Iterator[tuple[str, Callable[[torch.device]
     for dtype in NEAR:
         kind = str(dtype).removeprefix("torch.")
         yield f"training norms {kind}", partial(_norms, dtype=dtype, rows=rows, width=width)
+        yield f"training blocks, attended {kind}", partial(_attended, dtype=dtype, rows=rows, width=width)
+        yield f"training blocks, branches {kind}", partial(_branches, dtype=dtype, rows=rows, width=width)
         yield f"training turns {kind}", partial(_turns, dtype=dtype, rows=rows, width=256 if on_gpu else 16)
         yield f"training gates {kind}", partial(_gates, dtype=dtype, rows=rows, width=inner)
         yield f"training mixtures {kind}", partial(_mixtures, dtype=dtype, rows=rows, width=width)
@@ -42,6 +44,34 @@ def _norms(device: torch.device, *, dtype: torch.dtype, rows: int, width: int) -
     told = _beside(f"training norms {_named(dtype)}", by_kernel, plain, x, weight)
     told["errors"] |= {f"frozen, {name}": error for name, error in frozen["errors"].items()}
     return told | {"right": told["right"] and frozen["right"]}
+
+
+def _attended(device: torch.device, *, dtype: torch.dtype, rows: int, width: int) -> dict[str, Any]:
+    """Residual sums in fp32 behind attention, and their norms in `dtype`."""
+    x, branch = _drawn(device, torch.float32, rows, width), _drawn(device, dtype, rows, width)
+    weights, root = [_drawn(device, torch.float32, width) for _ in range(4)], width**-0.5
+
+    def by_kernel(*inputs: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = gpu_blocks._AddAttended.apply(*inputs, EPS, root, dtype)  # type: ignore[no-untyped-call]
+        return found
+
+    plain = partial(gpu_blocks._attended, eps=EPS, factor=root, kinds=(torch.float32,) * 4)
+    name = f"training blocks, attended {_named(dtype)}"
+    return _beside(name, by_kernel, plain, x, branch, *weights, near=NEAR[dtype])
+
+
+def _branches(device: torch.device, *, dtype: torch.dtype, rows: int, width: int) -> dict[str, Any]:
+    """Residual sums in fp32 behind the dense branch and the experts, both in `dtype`."""
+    x, one, other = (_drawn(device, kind, rows, width) for kind in (torch.float32, dtype, dtype))
+    first, second, last = (_drawn(device, torch.float32, width) for _ in range(3))
+    factor = torch.full((1,), 0.7, device=device)
+
+    def by_kernel(x: Tensor, one: Tensor, other: Tensor, first: Tensor, second: Tensor, last: Tensor) -> Tensor:
+        return gpu_blocks.add_branches(x, one, other, (first, second, last), EPS, factor)
+
+    plain = partial(gpu_blocks._branches, factor=factor, eps=EPS, kind=torch.float32)
+    name = f"training blocks, branches {_named(dtype)}"
+    return _beside(name, by_kernel, plain, x, one, other, first, second, last, near=NEAR[dtype])
 
 
 def _turns(device: torch.device, *, dtype: torch.dtype, rows: int, width: int) -> dict[str, Any]:
@@ -118,21 +148,30 @@ def _drawn(device: torch.device, dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def _beside(
-    name: str, found: Callable[..., Tensor], plain: Callable[..., Tensor], *inputs: Tensor, near: float | None = None
+    name: str,
+    found: Callable[..., Tensor | tuple[Tensor, ...]],
+    plain: Callable[..., Tensor | tuple[Tensor, ...]],
+    *inputs: Tensor,
+    near: float | None = None,
 ) -> dict[str, Any]:
     """Compares results and gradients, and times both ways on CUDA."""
     leaves = [leaf for leaf in inputs if leaf.requires_grad]
 
-    def both(function: Callable[..., Tensor]) -> tuple[Tensor, ...]:
-        out = function(*inputs)
-        return out.detach(), *torch.autograd.grad(out, leaves, change.to(out.dtype))
+    def both(function: Callable[..., Tensor | tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        outs = _each(function(*inputs))
+        told = [change.to(out.dtype) for change, out in zip(changes, outs, strict=True)]
+        return *(out.detach() for out in outs), *torch.autograd.grad(outs, leaves, told)
 
-    change = torch.randn(found(*inputs).shape, device=inputs[0].device)
+    changes = [torch.randn(out.shape, device=inputs[0].device) for out in _each(found(*inputs))]
     mine, theirs = both(found), both(plain)
-    names = ["out", *(f"gradient {i}" for i in range(len(leaves)))]
+    names = ["out", *(f"out {i}" for i in range(1, len(changes))), *(f"gradient {i}" for i in range(len(leaves)))]
     errors = {name: distance(own, right) for name, own, right in zip(names, mine, theirs, strict=True)}
     bound = NEAR[inputs[0].dtype] if near is None else near
     told: dict[str, Any] = {"name": name, "right": all(error <= bound for error in errors.values()), "errors": errors}
-    if change.is_cuda:
+    if inputs[0].is_cuda:
         told |= {"ms": milliseconds(partial(both, found)), "plain_ms": milliseconds(partial(both, plain))}
     return told
+
+
+def _each(outs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return outs if isinstance(outs, tuple) else (outs,)

@@ -4,8 +4,8 @@ Triton comes with PyTorch's CUDA builds and is no dependency: its modules import
 `usable` first and imports them then.
 
 `vocabulary`, `grouped` (experts), `packed` (weights), `attention` (between two places) and `appending`, `normed` (what
-stands between products), `routing`; `trained` and `trained_experts` in training; `placement` says where they are
-launched. Torch and Triton only. `host/` has those for CPUs.
+stands between products), `routing`; `trained`, `trained_blocks`, `trained_branches` and `trained_experts` in training;
+`placement` says where they are launched. Torch and Triton only. `host/` has those for CPUs.
 """
 
 import functools

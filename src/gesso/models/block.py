@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gesso.config import LayerConfig, ModelConfig
-from gesso.nn import fused_norms
+from gesso.nn import fused_norms, gpu_blocks
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.compiled_training import serves
 from gesso.nn.experts import Experts, Router
@@ -73,7 +73,10 @@ class Block(nn.Module):
 
     def _trains_compiled(self, x_ND: Tensor, scalar: Tensor) -> bool:
         """Says whether kernels compute the same with gradients."""
-        return not self._observed() and not scalar.requires_grad and serves(x_ND, *self._scales())
+        if self._observed() or scalar.requires_grad:
+            return False
+        scales = self._scales()
+        return serves(x_ND, *scales) or gpu_blocks.serves(x_ND, scalar, *scales)
 
     def _observed(self) -> bool:
         """Says whether somebody observes a norm or the router."""
@@ -111,7 +114,7 @@ class Block(nn.Module):
         dense = self.mlp(for_mlp)
         weights, experts = router.choose(router.proj(for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
-        return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, float(scalar))
+        return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, scalar)
 
     def norms(self) -> tuple[RMSNorm, ...]:
         """Returns the norms: of what comes in, behind attention, before MLP and experts, behind these, and the last."""

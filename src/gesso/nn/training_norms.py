@@ -1,6 +1,7 @@
 """Computes a block's norms, residual sums and turns of heads with gradients, one pass over memory each way.
 
 Each function has compiled kernels both ways (`kernels.host.trained`); `compiled_training.serves` says where they serve.
+Sums with their norms have kernels on GPUs, too (`gpu_blocks`).
 
     N rows   D hidden   H heads of K features
 """
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gesso.nn import gpu_blocks
 from gesso.nn.compiled_training import differentiate_plainly, serves
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
@@ -66,6 +68,8 @@ def add_attended(
         weights_D: the branch's, and the three.
     """
     found: tuple[Tensor, Tensor, Tensor, Tensor]
+    if gpu_blocks.serves(x_ND, branch_ND, *weights_D):
+        return gpu_blocks.add_attended(x_ND, branch_ND, weights_D, eps, factor)
     branch_ND = branch_ND.contiguous()
     if not serves(x_ND, branch_ND, *weights_D):
         return _attended(x_ND, branch_ND, *weights_D, eps=eps, factor=factor)
@@ -106,17 +110,26 @@ def _attended(
 
 
 def add_branches(
-    x_ND: Tensor, one_ND: Tensor, other_ND: Tensor, weights_D: tuple[Tensor, Tensor, Tensor], eps: float, factor: float
+    x_ND: Tensor,
+    one_ND: Tensor,
+    other_ND: Tensor,
+    weights_D: tuple[Tensor, Tensor, Tensor],
+    eps: float,
+    factor: float | Tensor,
 ) -> Tensor:
     """Computes (x + norm(norm(one) + norm(other))) * factor, [N, D].
 
     Args:
         weights_D: those of one, of other and of their sum.
+        factor: a number, or a tensor of one that has no gradient.
     """
+    if isinstance(factor, Tensor) and gpu_blocks.serves(x_ND, one_ND, other_ND, factor, *weights_D):
+        return gpu_blocks.add_branches(x_ND, one_ND, other_ND, weights_D, eps, factor)
     one_ND, other_ND = one_ND.contiguous(), other_ND.contiguous()
     if not serves(x_ND, one_ND, other_ND, *weights_D):
         return _branches(x_ND, one_ND, other_ND, *weights_D, eps=eps, factor=factor)
-    out: Tensor = _AddBranches.apply(x_ND, one_ND, other_ND, *weights_D, eps, factor)  # type: ignore[no-untyped-call]
+    inputs = (x_ND, one_ND, other_ND, *weights_D, eps, float(factor))
+    out: Tensor = _AddBranches.apply(*inputs)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -144,6 +157,6 @@ class _AddBranches(torch.autograd.Function):
         return *of_rows, *of_weights, None, None
 
 
-def _branches(x: Tensor, one: Tensor, other: Tensor, *weights: Tensor, eps: float, factor: float) -> Tensor:
+def _branches(x: Tensor, one: Tensor, other: Tensor, *weights: Tensor, eps: float, factor: float | Tensor) -> Tensor:
     added = rms_norm(one, weights[0], eps) + rms_norm(other, weights[1], eps)
     return (x + rms_norm(added, weights[2], eps)) * factor
