@@ -140,8 +140,8 @@ PROMPT = 2048
 def captured_passes(
     device: torch.device, *, experts: int = 128, profile: bool = False, form: Format | None = None
 ) -> list[dict[str, Any]]:
-    """Time passes of six layers of the published shape: a denoising step and a token, replayed and run, and part of a
-    prompt, which is only run.
+    """Time passes of six layers of the published shape: a denoising step and a token of one sequence and of four,
+    replayed and run, and part of a prompt, which is only run.
 
     With more than eight experts they are only timed: which of them is the eighth is a matter of the last bit for some
     tokens, whose results then have little to do with each other.
@@ -164,11 +164,23 @@ def captured_passes(
     def tokens(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
         return [runner.encode_flat(canvas[:1], [1], cache) for canvas in canvases]
 
+    def steps_of_four(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
+        return [runner.denoise_flat(canvases.flatten(), [256] * 4, cache, softs.flatten(0, 1))]
+
+    def tokens_of_four(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
+        return [runner.encode_flat(canvases[:, 0], [1] * 4, cache)]
+
+    kinds = (
+        ("step", steps, 1),
+        ("token", tokens, 1),
+        ("step of four", steps_of_four, 4),
+        ("token of four", tokens_of_four, 4),
+    )
     found = []
-    for name, passes in (("step", steps), ("token", tokens)):
-        caches = [model.new_cache(1, 1024, 512) for _ in range(3)]
+    for name, passes, rows in kinds:
+        caches = [model.new_cache(rows, 1024, 512) for _ in range(3)]
         for cache in caches:
-            model.encode(torch.arange(2, 514, device=device)[None], cache)
+            model.encode(torch.arange(2, 514, device=device).expand(rows, -1), cache)
         runners: tuple[DiffusionGemma | CudaGraphRunner, ...] = (graphs, run_again, model)
         for runner, cache in zip(runners, caches, strict=True):
             passes(runner, cache)  # the first pass of a kind is not captured
@@ -184,8 +196,8 @@ def captured_passes(
                 "name": f"captured {name}, {kind}",
                 "right": bits == 0.0 and (error <= BESIDE_PLAIN or experts > 8),
                 "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
-                "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,
-                "plain_ms": milliseconds(partial(passes, model, caches[2])) / 4,
+                "ms": milliseconds(partial(passes, graphs, caches[0])) / len(mine),
+                "plain_ms": milliseconds(partial(passes, model, caches[2])) / len(mine),
             }
         )
     return [*found, _prompt_pass(model, PROMPT, kind, profile=profile)]

@@ -65,7 +65,7 @@ def load(
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights; one with a delta for the
             encoder and another for the decoder stays beside them. One that was trained on other weights is warned of.
-        cuda_graphs: capture the passes of one request, steps or tokens, once and replay them. CUDA and Triton,
+        cuda_graphs: capture passes, denoising steps or tokens, once and replay them. CUDA and Triton,
             or CUDA of capability 9 or 10 and experts in bfloat16.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
             are processes that end with this one.

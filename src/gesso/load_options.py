@@ -29,7 +29,7 @@ class LoadOptions:
     device: str = option("auto", "auto, cpu, cuda or mps.", field=None, group=MODEL)
     dtype: str = option("auto", "auto, float32, bfloat16 or float16.", field=None, group=MODEL)
     cuda_graphs: bool = option(
-        False, "Record the passes of one request, steps or tokens, once and replay them; CUDA.", field=None, group=MODEL
+        False, "Record passes, denoising steps or tokens, once and replay them; CUDA.", field=None, group=MODEL
     )
     device_memory: str | None = option(
         None,

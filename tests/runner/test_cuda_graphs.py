@@ -21,6 +21,7 @@ from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import attach
+from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import experts as experts_module
@@ -157,13 +158,60 @@ def test_tokens_past_the_positions_are_refused_by_a_graph_too() -> None:
 
 
 @pytest.mark.usefixtures("in_one_call")
-def test_a_batch_runs_as_ever() -> None:
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_a_batch_is_captured_when_the_same_sequences_come_together_again(mode: str) -> None:
     tracer = Tracer()
     plain, engine = make_engine(), make_engine(tracer)
-    requests = [{"prompt": PROMPT, **OPTIONS, "seed": seed} for seed in (1, 2)]
+    requests = [
+        {"prompt": PROMPT[:length], **OPTIONS, "mode": mode, "seed": seed} for seed, length in ((1, 17), (2, 4), (3, 9))
+    ]
     found, expected = (one.generate_batch(requests) for one in (engine, plain))
     assert [result.token_ids for result in found] == [result.token_ids for result in expected]
-    assert tracer.captured == 0
+    # Of a canvas the first step and a further one, once for all canvases; of either kind two passes run.
+    assert tracer.captured == (2 if mode == "canvas" else 1)
+    assert tracer.replayed >= (18 - 4 if mode == "canvas" else 24 - 3)
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_sequences_that_come_together_once_are_not_captured() -> None:
+    model, tracer = random_model(SHAPE), Tracer()
+    expected = random_model(SHAPE)
+    graphs = CudaGraphRunner(model, tracer)
+    caches = {one: [one.new_cache(1, 64, 32) for _ in range(4)] for one in (model, expected)}
+    for one in (model, expected):
+        for number, cache in enumerate(caches[one]):
+            one.encode(torch.arange(5 + number)[None] + 2, cache)
+    rows, drawn = [caches[model][n].rows[0] for n in range(4)], torch.Generator().manual_seed(0)
+    # Who comes together, and what that adds to passes captured and replayed.
+    told = [
+        ((0, 1), 0, 0), ((0, 2), 0, 0), ((1, 2), 0, 0), ((1, 0), 0, 0), ((0, 1, 2), 0, 0), ((3, 1), 0, 0),
+        ((0, 1), 1, 1), ((0, 1), 0, 1), ((0, 2), 1, 1),
+    ]  # fmt: skip
+    for members, captured, replayed in told:
+        canvas = torch.randint(2, 100, (8 * len(members),), generator=drawn)
+        before = tracer.captured, tracer.replayed
+        mine, theirs = (KVCache.join([caches[one][n] for n in members]) for one in (model, expected))
+        found = graphs.denoise_flat(canvas, [8] * len(members), mine)
+        torch.testing.assert_close(found, expected.denoise_flat(canvas, [8] * len(members), theirs))
+        assert all(row.places is None for row in rows)
+        assert (tracer.captured - before[0], tracer.replayed - before[1]) == (captured, replayed)
+    assert tracer.captured == 2
+    graphs.invalidate("other weights")
+    graphs.denoise_flat(torch.arange(16), [8, 8], KVCache.join(caches[model][:2]))
+    assert tracer.captured == 2, "of other weights nothing has run yet"
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_batches_are_forgotten_but_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_graphs, "SEEN", 2)
+    model, tracer = random_model(SHAPE), Tracer()
+    graphs, caches = CudaGraphRunner(model, tracer), [model.new_cache(1, 64, 32) for _ in range(4)]
+    for cache in caches:
+        model.encode(torch.arange(5)[None] + 2, cache)
+    for members in ((0, 1), (0, 2), (0, 3), (0, 1), (0, 1)):
+        graphs.denoise_flat(torch.arange(16), [8, 8], KVCache.join([caches[n] for n in members]))
+        assert tracer.captured == 0 or members == (0, 1)
+    assert (tracer.captured, tracer.replayed) == (1, 1), "the last time alone"
 
 
 @pytest.mark.usefixtures("in_one_call")

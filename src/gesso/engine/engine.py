@@ -101,7 +101,7 @@ class Engine:
             model: what is run, or a runner that runs it.
             template: how a conversation is written; None takes prompts as they are only.
             defaults: settings where a request says nothing.
-            cuda_graphs: capture the passes of one request, steps or tokens, once and replay them. See `gesso.load`.
+            cuda_graphs: capture passes, denoising steps or tokens, once and replay them. See `gesso.load`.
             vision: the tower and projector of the model; None where it reads text only.
 
         Raises:

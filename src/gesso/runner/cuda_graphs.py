@@ -1,4 +1,4 @@
-"""Captures passes over one sequence once and replays them, as CUDA graphs: a denoising pass, or a single token's.
+"""Captures passes once and replays them, as CUDA graphs: denoising passes, or those of a single token of each sequence.
 
 Telling a GPU of some thousand kernels takes the host longer than the kernels take, replaying a capture of them does
 not. What differs from pass to pass is the tokens, the self-conditioning, and how much is committed; the first two are
@@ -7,8 +7,11 @@ on serving when a canvas or a token is committed.
 
 Life cycle of a graph: the first pass of a kind (a canvas's first step, its further ones, a token, each of some width)
 runs, the second is captured, and all after it are replayed, for as long as the cache's memory and the weights lie where
-they lay. Caches of a size mostly get the memory of the one before. `KEPT` graphs are held. A batch runs as ever, and so
-does a prompt.
+they lay. Caches of a size mostly get the memory of the one before. `KEPT` graphs are held. A prompt runs as ever.
+
+A batch is captured where the same sequences come together for the second time: who takes part changes, and a capture
+that is replayed once costs more than the pass. Passes that run read places as captured ones do, so that what a sequence
+is answered does not depend on which of them it was in.
 
 A graph keeps the addresses of all that it reads, so nothing that a pass reads may be made anew while it lives: the
 runner fixes the tables of positions at their full size before the first pass.
@@ -26,9 +29,9 @@ import torch
 from torch import Tensor, nn
 
 from gesso.errors import OptionError
-from gesso.models.cache import KVCache, SequenceCache
+from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.flat_rows import PlacedEmbeddings
+from gesso.models.flat_rows import PlacedEmbeddings, longest_of
 from gesso.models.places import Places
 from gesso.nn.experts import Experts
 from gesso.nn.grouped_products import can_group
@@ -40,8 +43,10 @@ Pass = Callable[..., Tensor]
 """(tokens [N], and where there is one the self-conditioning [N, D]) -> hidden states [N, D]."""
 Capture = Callable[[Pass, tuple[Tensor, ...]], tuple[Callable[[], None], Tensor]]
 """A pass and the memory of its inputs -> what replays it, and the memory of its output, which replaying fills."""
-KEPT = 8
+KEPT = 16
 """Graphs that are held at once."""
+SEEN = 64
+"""Batches that are remembered as having run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,14 @@ class CudaGraphRunner:
     def __init__(self, model: DiffusionGemma, capture: Capture) -> None:
         self._model = model
         self._capture = capture
-        self._places = Places(len(model.config.layers), model.reference_parameter.device)
+        self._places: list[Places] = []
+        """Those of a batch's first sequence, its second, and so on."""
         self._graphs: dict[Hashable, _Graph] = {}
         """The one that served longest ago comes first."""
         self._weights: Hashable = None
         self._warm: set[Hashable] = set()
+        self._seen: dict[Hashable, None] = {}
+        """Batches that ran, that of longest ago first."""
 
     @property
     def device(self) -> torch.device:
@@ -83,14 +91,12 @@ class CudaGraphRunner:
         self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
         """Runs `DiffusionGemma.denoise_flat`, replayed where it is captured."""
-        if len(widths) != 1:
-            return self._model.denoise_flat(canvas_N, widths, cache, self_conditioning_ND)
 
         def work(tokens_N: Tensor, soft_ND: Tensor | None = None) -> Tensor:
             return self._model.denoise_flat(tokens_N, widths, cache, soft_ND)
 
         soft = () if self_conditioning_ND is None else (self_conditioning_ND,)
-        return self._run("canvas", work, cache.rows[0], (canvas_N.to(self.device), *soft))
+        return self._run("canvas", work, cache, widths, (canvas_N.to(self.device), *soft))
 
     def encode_flat(
         self,
@@ -99,44 +105,45 @@ class CudaGraphRunner:
         cache: KVCache,
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
-        """Runs `DiffusionGemma.encode_flat`; a single token's pass is replayed where it is captured."""
-        if list(counts) != [1] or any(images):
+        """Runs `DiffusionGemma.encode_flat`; a pass over one token of each row is replayed where it is captured."""
+        if set(counts) != {1} or any(images):
             return self._model.encode_flat(tokens_N, counts, cache, images)
 
         def work(tokens_N: Tensor) -> Tensor:
             return self._model.pass_causal(tokens_N, counts, cache)
 
-        found = self._run("token", work, cache.rows[0], (tokens_N.to(self.device),))
-        cache.rows[0].commit(1)
+        found = self._run("token", work, cache, counts, (tokens_N.to(self.device),))
+        for row in cache.rows:
+            row.commit(1)
         return found
 
     def invalidate(self, weights: Hashable = None) -> None:
         """Drops the graphs, because other weights compute from here on; `weights` names them, such as an adapter."""
         self._graphs.clear()
+        self._seen.clear()
         self._weights = weights
 
-    def _run(self, kind: str, work: Pass, row: SequenceCache, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Runs a pass over one sequence, which reads from the device where its tokens are.
+    def _run(self, kind: str, work: Pass, cache: KVCache, counts: Sequence[int], inputs: tuple[Tensor, ...]) -> Tensor:
+        """Runs a pass over a cache's sequences, so many tokens of each, which reads from the device where they are.
 
         Raises:
             OptionError: tokens past the model's positions.
         """
-        tokens = len(inputs[0])
-        self._model.check_length(row.length + tokens)
-        row.make_room(tokens)
-        self._places.update(row.length, [(layer.start, layer.end) for layer in row.layers])
-        row.places = self._places
+        self._model.check_length(longest_of(cache, counts))
         try:
-            same = kind, *((given.shape, given.dtype) for given in inputs), self._weights
-            if same not in self._warm:
-                self._warm.add(same)
-                return work(*inputs)
+            for places, row, count in zip(self._places_of(cache), cache.rows, counts, strict=True):
+                row.make_room(count)
+                places.update(row.length, [(layer.start, layer.end) for layer in row.layers])
+                row.places = places
+            same = kind, tuple(counts), *((given.shape, given.dtype) for given in inputs), self._weights
             key = (
                 same,
-                tuple((layer.kv.data_ptr(), layer.kv.shape) for layer in row.layers),
+                tuple((layer.kv.data_ptr(), layer.kv.shape) for row in cache.rows for layer in row.layers),
                 torch.is_inference_mode_enabled(),
                 self._model.reference_parameter.data_ptr(),  # says whether the weights lie where they lay
             )
+            if not self._is_known(same, key, alone=len(counts) == 1):
+                return work(*inputs)
             graph = self._graphs.pop(key, None)
             if graph is None:
                 if len(self._graphs) == KEPT:
@@ -146,7 +153,26 @@ class CudaGraphRunner:
             self._graphs[key] = graph
             return graph.run(inputs)
         finally:
-            row.places = None
+            for row in cache.rows:
+                row.places = None
+
+    def _places_of(self, cache: KVCache) -> list[Places]:
+        for _ in range(len(self._places), cache.batch_size):
+            self._places.append(Places(len(self._model.config.layers), self._model.reference_parameter.device))
+        return self._places[: cache.batch_size]
+
+    def _is_known(self, same: Hashable, key: Hashable, *, alone: bool) -> bool:
+        """Says whether a pass ran before: one of its kind, of a batch the very same sequences."""
+        known = same in self._warm
+        self._warm.add(same)
+        if alone or key in self._graphs:
+            return known
+        known = known and key in self._seen
+        self._seen.pop(key, None)
+        self._seen[key] = None
+        if len(self._seen) > SEEN:
+            del self._seen[next(iter(self._seen))]
+        return known
 
 
 def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:

@@ -50,7 +50,7 @@ class ModelRunner:
     def __init__(self, model: Model, graphs: CudaGraphRunner | None = None, vision: VisionModel | None = None) -> None:
         """
         Args:
-            graphs: captures passes over one sequence; None runs every one of them.
+            graphs: captures passes; None runs every one of them.
             vision: tower and projector that make embeddings of images; None where the model reads text only.
         """
         self.model = model
@@ -71,7 +71,7 @@ class ModelRunner:
 
     @classmethod
     def of(cls, model: Model, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
-        """Makes a runner of a model; `cuda_graphs` captures its passes over one sequence.
+        """Makes a runner of a model; `cuda_graphs` captures its passes.
 
         Raises:
             OptionError: `cuda_graphs` where passes cannot be captured.
