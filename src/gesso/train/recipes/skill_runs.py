@@ -48,6 +48,7 @@ GPU = {"causal_batch_size": 2048, "workers": 13, "checkpoint_every": 500}
 """A step of one GPU of 40 GB or more: 32 times a core's examples, of the causal pass alone."""
 WIDER = {**GPU, "causal_batch_size": 2304, "checkpoint_every": 100_000}
 WIDEST = {**GPU, "causal_batch_size": 3072, "workers": 14, "checkpoint_every": 100_000}
+"""A step of one of 80 GB."""
 CANVASES = {"causal_steps": 0, "narrow": (CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3))}
 """Canvases of any width and the causal pass together."""
 GPU_CANVASES = {
