@@ -1,4 +1,4 @@
-"""Reads JSON objects from files that come from elsewhere."""
+"""Reads JSON objects that come from elsewhere."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,24 @@ from gesso.errors import CheckpointError
 MAX_DEPTH = 64
 """Levels of nesting, since readers of a deeper value recurse once for each."""
 MAX_BYTES = 2**28
+
+
+class RepeatedKeyError(ValueError):
+    """Is raised for an object of JSON that has a key twice."""
+
+
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object of its members, as an `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        RepeatedKeyError: a key stands in it twice, of which readers take one or the other.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RepeatedKeyError(f"the key {twice!r:.80} stands twice in one object")
+    return made
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -23,6 +23,8 @@ def request(custom_id: str = "a", **changes: Any) -> dict[str, Any]:
         ("[1]", "invalid_json_line", None),
         ('{"custom_id": NaN}', "invalid_json_line", None),
         ("[" * 100_000, "invalid_json_line", None),
+        ('{"custom_id": "a", "custom_id": "b"}', "invalid_json_line", None),
+        (json.dumps(request())[:-2] + ', "seed": 1, "seed": 1}}', "invalid_json_line", None),
         (json.dumps(request(custom_id="")), "invalid_custom_id", None),
         (json.dumps({"method": "POST"}), "invalid_custom_id", None),
         (json.dumps(request(method="GET")), "invalid_method", "a"),
@@ -52,6 +54,7 @@ def test_bad_lines_say_why(line: str, code: str, custom_id: str | None) -> None:
         (b'{"a": "\xff"}', "line 7: is no UTF-8 \\(byte 8\\)"),
         (b"\xff\xfe{\x00}\x00", "line 7: is no UTF-8 \\(byte 1\\)"),
         (b"[" * 100_000, "line 7: is nested too deeply to be read"),
+        (b'{"url": 1, "body": {}, "body": {}}', "line 7: the key 'body' stands twice in one object"),
     ],
 )
 def test_what_is_no_json_is_told_by_its_place_in_the_line(raw: bytes, message: str) -> None:

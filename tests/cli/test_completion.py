@@ -52,6 +52,7 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
         ("gesso bench m", ["mini"]),
         ("gesso models show ", ["mini", "sight", "skills", "sudoku", "org/ours"]),
         ("gesso generate --mode ", ["canvas", "ar", "auto"]),
+        ("gesso fill --mode ", ["canvas", "ar"]),
         ("gesso finetune --method q", ["qlora"]),
         ("gesso eval mini --task sudo", ["sudoku"]),
         ("gesso generate --entropy", ["--entropy-bound"]),

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import itertools
 import json
 import os
 import re
@@ -259,6 +260,54 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
     shown = gesso("edit", file, "Double it.", "--lines", "2", "--in-place")
     assert (shown.code, shown.err) == (2, "gesso: input or output: No space left on device\n")
     assert untouched(file)
+
+
+@pytest.fixture
+def linked(file: Path) -> Path:
+    """A second hard link of the file."""
+    other = file.parent / "other"
+    other.hardlink_to(file)
+    return other
+
+
+@pytest.mark.parametrize("new", [b"short", TEXT.encode() * 100])
+def test_hard_links_stay_when_a_file_is_written(file: Path, linked: Path, new: bytes) -> None:
+    before = file.stat()
+    write_atomically(file, TEXT.encode(), new)
+    assert file.read_bytes() == linked.read_bytes() == new
+    after = file.stat()
+    assert (after.st_ino, after.st_nlink, after.st_mode) == (before.st_ino, 2, before.st_mode)
+    assert sorted(file.parent.iterdir()) == sorted([file, linked])
+
+
+@pytest.mark.parametrize("fails", [{1}, {2}, {2, 3}])
+def test_a_linked_file_that_cannot_be_written_loses_nothing(
+    file: Path, linked: Path, monkeypatch: pytest.MonkeyPatch, fails: set[int]
+) -> None:
+    """The copy, the file, or the file and its restoration do not reach the disk."""
+    number = itertools.count(1)
+
+    def full(_: int) -> None:
+        if next(number) in fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises((OSError, GessoError), match="No space left on device") as failed:
+        write_atomically(file, TEXT.encode(), b"new")
+    beside = [path for path in file.parent.iterdir() if path not in (file, linked)]
+    if fails == {2, 3}:
+        assert [path.read_bytes() for path in beside] == [TEXT.encode()]
+        assert str(beside[0]) in str(failed.value)
+    else:
+        assert beside == []
+        assert file.read_bytes() == linked.read_bytes() == TEXT.encode()
+
+
+def test_a_linked_file_that_somebody_else_wrote_meanwhile_is_left_alone(file: Path, linked: Path) -> None:
+    with pytest.raises(GessoError, match="was changed by somebody else"):
+        write_atomically(file, b"what it was", b"what it becomes")
+    assert linked.read_bytes() == TEXT.encode()
+    assert sorted(file.parent.iterdir()) == sorted([file, linked])
 
 
 def test_a_file_that_somebody_else_wrote_meanwhile_is_left_alone(file: Path) -> None:

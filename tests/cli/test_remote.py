@@ -69,6 +69,13 @@ def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
     assert {"thinking": True, "max_new_tokens": 9, "entropy_bound": 0.2}.items() <= request.options.items()
 
 
+def test_events_tell_in_which_mode_they_were_written(fake: FakeService, url: str) -> None:
+    fake.events = [frame(), block("a"), block("b", mode="ar"), block("c"), Finished(result(text="abc"))]
+    events = RemoteModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
+    blocks = [event for event in events if isinstance(event, BlockCommitted)]
+    assert [(block.text, block.mode) for block in blocks] == [("a", "canvas"), ("b", "ar"), ("c", "canvas")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -127,13 +127,19 @@ def test_other_paths_pass() -> None:
     assert made("/v1/files", method="GET").status_code == 404
 
 
-def test_a_response_is_found_where_it_is_stored() -> None:
+def test_a_response_is_found_where_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def count(*_: Any) -> int:
+        return 3
+
+    monkeypatch.setattr("gesso.server.responses_api.count_prompt", count)
     made = fleet([], [])
     asked = {"model": "mini", "input": "Hi"}
     stored = [made("/v1/responses", {**asked, "input": f"Hi {number}"}).json()["id"] for number in range(12)]
     assert all(made(f"/v1/responses/{name}", method="GET").json()["id"] == name for name in stored)
     assert all(made("/v1/responses", {**asked, "previous_response_id": name}).status_code == 200 for name in stored)
     assert {replica.requests > 0 for replica in made.router.pool.replicas.values()} == {True}
+    counted = [made("/v1/responses/input_tokens", {**asked, "previous_response_id": name}) for name in stored]
+    assert [answer.status_code for answer in counted] == [200] * len(stored)
 
 
 def test_a_response_keeps_its_name_when_another_replica_finishes_it() -> None:

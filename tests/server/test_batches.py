@@ -75,6 +75,18 @@ def test_there_are_none_without_a_folder() -> None:
     assert client.get("/v1/files").status_code == client.get("/v1/batches").status_code == 404
 
 
+def test_a_batch_of_responses(tmp_path: Path) -> None:
+    text = json.dumps(
+        {"custom_id": "a", "method": "POST", "url": "/v1/responses", "body": {"model": "mini", "input": "Hi"}}
+    )
+    with TestClient(create_app(FakeService(), Settings(served_model_name="mini", batch_folder=tmp_path))) as client:
+        told = over(client, begin(client, text, endpoint="/v1/responses"), "completed")
+        (answer,) = content(client, told["output_file_id"])
+        body = answer["response"]["body"]
+        assert body["output"][0]["content"][0]["text"] == "Hello there"
+        assert client.get(f"/v1/responses/{body['id']}").json() == body
+
+
 def test_openais_client_runs_a_batch(tmp_path: Path) -> None:
     """Over a real connection, with a key and a host that is asked for."""
     settings = {"batch_folder": tmp_path, "api_keys": ("k",), "allowed_hosts": ("127.0.0.1",)}

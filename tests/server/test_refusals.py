@@ -172,6 +172,23 @@ def test_bodies_that_are_no_json_object(client: TestClient, body: bytes) -> None
     assert set(response.json()["error"]) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    ("told", "key"),
+    [
+        ('"temperature": 0, "temperature": 1', "temperature"),
+        ('"diffusion": {"t_min": 0.1, "t_min": 0.2}', "t_min"),
+        ('"user": "a", "us\\u0065r": "b"', "user"),
+    ],
+)
+def test_a_key_stands_once_in_an_object(client: TestClient, told: str, key: str) -> None:
+    body = f'{{"model": "mini", "messages": [{{"role": "user", "content": "x"}}], {told}}}'
+    response = client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["code"] == "invalid_json"
+    assert error["message"] == f"the body says two things: the key '{key}' stands twice in one object"
+
+
 def test_nesting_is_bounded_where_any_json_may_stand(client: TestClient) -> None:
     schema: dict[str, Any] = {}
     for _ in range(150):

@@ -264,6 +264,26 @@ def test_the_store_is_bounded() -> None:
     assert not store.delete("again")
 
 
+@pytest.mark.parametrize(
+    ("query", "param", "code"),
+    [
+        ("stream=true", "stream", "unsupported_value"),
+        ("starting_after=3", "starting_after", "unsupported_value"),
+        ("include=message.output_text.logprobs", "include", "unsupported_value"),
+        ("include[]=message.output_text.logprobs", "include[]", "unknown_field"),
+        ("include_obfuscation=true", "include_obfuscation", "unsupported_value"),
+    ],
+)
+def test_what_is_stored_is_told_whole(client: TestClient, query: str, param: str, code: str) -> None:
+    whole = client.post("/v1/responses", json={"model": "mini", "input": "Hi"}).json()
+    path = f"/v1/responses/{whole['id']}"
+    response = client.get(f"{path}?{query}")
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["param"], error["code"]) == (param, code)
+    assert client.get(f"{path}?stream=false&include_obfuscation=false").json() == whole
+
+
 # The official client.
 
 
@@ -387,3 +407,40 @@ def test_a_budget_of_reasoning_is_called_what_it_is_here(client: TestClient, ser
     service.events = [Failed("refused", "thinking_budget needs a model that reasons", "thinking_budget")]
     error = client.post(PATH, json={"model": "mini", "input": "Hi"}).json()["error"]
     assert (error["param"], error["message"]) == ("reasoning.effort", "reasoning.effort needs a model that reasons")
+
+
+def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
+    openai = pytest.importorskip("openai")
+    call = {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "rain"}
+    image = {"type": "input_image", "image_url": "data:image/png;base64,"}
+    with openai.OpenAI(base_url=f"{mini_url}/v1", api_key="none", max_retries=0) as client:
+        count, create = client.responses.input_tokens.count, client.responses.create
+        before = create(model="mini", input="What is 481 + 296?").id
+        prompts: list[dict[str, Any]] = [
+            {"input": "What is 1 + 2?"},
+            {"input": "What is 1 + 2?", "instructions": "Be kind."},
+            {"input": "What is 1 + 2?", "previous_response_id": before},
+            {"input": "Hi", "tools": [WEATHER]},
+            {"input": "Hi", "tools": [WEATHER], "tool_choice": "none"},
+            {"input": "Hi", "reasoning": {"effort": "low"}, "truncation": "disabled"},
+            {
+                "input": [{"role": "user", "content": "Hi"}, call, output],
+                "tools": [WEATHER],
+                "text": {"format": {"type": "text"}},
+            },
+        ]
+        counted = [count(model="mini", **prompt).input_tokens for prompt in prompts]
+        used = [create(model="mini", max_output_tokens=4, **prompt).usage.input_tokens for prompt in prompts]
+        with pytest.raises(openai.NotFoundError, match="no model"):
+            count(model="gpt-4", input="Hi")
+        with pytest.raises(openai.NotFoundError, match="no response 'resp_x'"):
+            count(model="mini", input="Hi", previous_response_id="resp_x")
+        with pytest.raises(openai.BadRequestError, match="unknown field max_output_tokens"):
+            count(model="mini", input="Hi", extra_body={"max_output_tokens": 1})
+        with pytest.raises(openai.BadRequestError, match="more than") as long:
+            count(model="mini", input="x " * 100_000)
+        with pytest.raises(openai.BadRequestError, match="no vision tower"):
+            count(model="mini", input=[{"role": "user", "content": [image]}])
+    assert counted == used
+    assert long.value.param == "input"

@@ -73,6 +73,7 @@ def reach_further(body: Any) -> None:
         ("POST", "/v1/messages"),
         ("POST", "/v1/messages/count_tokens"),
         ("POST", "/v1/responses"),
+        ("POST", "/v1/responses/input_tokens"),
         ("POST", "/api/chat"),
         ("POST", "/api/generate"),
         ("POST", "/v1/tokenize"),

@@ -1,5 +1,7 @@
 """Keys, origins, health, metrics, models and tokens."""
 
+import json
+import logging
 import time
 from typing import Any
 
@@ -110,7 +112,42 @@ def test_ready_until_the_service_closes(client: TestClient, service: FakeService
     assert client.get("/ready").status_code == 503
     assert client.get("/health").json() == {"status": "ok"}
     assert [client.head(path).status_code for path in ("/health", "/ready")] == [200, 503]
-    assert not client.head("/health").content
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/health", "/v1/models", "/v1/models/mini", "/v1/models/other", "/api/tags", "/openapi.json", "/", "/v1/fill"],
+)
+def test_head_is_get_without_the_body(client: TestClient, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    whole = client.get(path)
+    with caplog.at_level(logging.INFO, "gesso.access"):
+        head = client.head(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    told = {name: value for name, value in whole.headers.items() if name != "x-request-id"}
+    assert {name: value for name, value in head.headers.items() if name != "x-request-id"} == told
+    assert json.loads(caplog.messages[0])["method"] == "HEAD"
+
+
+def test_head_is_counted_under_its_route(client: TestClient) -> None:
+    client.head("/v1/models/mini")
+    assert 'gesso_http_requests_total{route="/v1/models/{model:path}",status="200"} 1.0' in client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "message"),
+    [
+        ("POST", "/v1/embeddings", "there is nothing at /v1/embeddings"),
+        ("POST", "/chat/completions", "there is nothing at /chat/completions; see /v1/chat/completions"),
+        ("POST", "/responses", "there is nothing at /responses; see /v1/responses"),
+        ("POST", "/v1/v1/messages", "there is nothing at /v1/v1/messages; see /v1/messages"),
+        ("POST", "/v1/api/chat", "there is nothing at /v1/api/chat; see /api/chat"),
+        ("GET", "/v1/files", "there is nothing at /v1/files: the server was started without --batch-folder"),
+        ("GET", "/v1/fill", "/v1/fill does not take GET"),
+        ("POST", "/" + "x" * 200, "there is nothing at /" + "x" * 79),
+    ],
+)
+def test_a_wrong_path_is_told_with_the_right_one(client: TestClient, method: str, path: str, message: str) -> None:
+    assert client.request(method, path, json={}).json()["error"]["message"] == message
 
 
 def test_a_failed_engine_is_not_healthy(client: TestClient, service: FakeService) -> None:
@@ -206,6 +243,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/v1/messages",
         "/v1/messages/count_tokens",
         "/v1/responses",
+        "/v1/responses/input_tokens",
         "/v1/responses/{identity}",
         "/api/chat",
         "/api/generate",
@@ -226,6 +264,8 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/ready",
         "/metrics",
     }
+    application: Any = client.app
+    assert application.state.endpoints == {path for path, told in document["paths"].items() if "post" in told}
     for path in document["paths"].values():
         for operation in path.values():
             assert {"4XX", "5XX"} <= set(operation["responses"])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gesso.errors import DataError
+from gesso.json_files import RepeatedKeyError, unique_members
 
 MAX_LINE_BYTES = 64 * 2**20
 MAX_CUSTOM_ID = 512
@@ -158,7 +159,9 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     if len(raw.removesuffix(b"\n")) > MAX_LINE_BYTES:
         return bad("line_too_long", f"has more than {MAX_LINE_BYTES} bytes")
     try:
-        line = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse)
+        line = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse, object_pairs_hook=unique_members)
+    except RepeatedKeyError as error:
+        return bad("invalid_json_line", str(error))
     except (ValueError, RecursionError) as error:
         return bad("invalid_json_line", _why(error))
     if not isinstance(line, dict):

@@ -47,7 +47,7 @@ class Item:
 def offer_values(command: Any) -> None:
     """Lets every parameter of a command, and of the commands below it, offer its values."""
     for parameter in command.params:
-        names = _known(parameter.name)
+        names = _known(parameter.name, getattr(parameter, "metavar", None) or "")
         own = parameter.shell_complete
         parameter.shell_complete = partial(_plain, own) if names is None else partial(_offered, names)
     for child in getattr(command, "commands", {}).values():
@@ -63,11 +63,13 @@ def _plain(own: Callable[..., list[Any]], context: Any, incomplete: str) -> list
     return [item for item in own(context, incomplete) if item.type == "plain"]
 
 
-def _known(name: str) -> Callable[[], Sequence[str]] | None:
+def _known(name: str, metavar: str) -> Callable[[], Sequence[str]] | None:
     if name in ("model", "task"):
         return {"model": model_names, "task": _tasks}[name]
     if name in WORDS:
         return lambda: WORDS[name]
+    if "|" in metavar:  # a command may take fewer words than the table has
+        return lambda: [word for word in metavar.split("|") if word.islower()]
     row = engine_options().get(name)
     kind = None if row is None else row.kind
     return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None

@@ -5,8 +5,12 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gesso.errors import GessoError, OptionError, TextError
+
+if TYPE_CHECKING:
+    from io import FileIO
 
 
 def read_text(file: str) -> tuple[bytes, str]:
@@ -60,30 +64,85 @@ def check_replaceable(path: Path) -> None:
 
 def write_atomically(path: Path, old: bytes, new: bytes) -> None:
     """Puts `new` in the place of a file that holds `old`, or leaves it as it is; its mode is kept, and its owner where
-    whoever writes may give files away.
+    whoever writes may give files away. A file with several hard links is written itself, so that all of them lead to
+    `new`; `old` stands beside it until that is done.
 
     Raises:
-        GessoError: the file holds something else by now.
+        GessoError: the file holds something else by now, or could be neither written nor restored.
         PermissionError: see `check_replaceable`.
     """
-    import shutil
-    import tempfile
-
     check_replaceable(path)
     target = path.resolve()
+    if target.stat().st_nlink > 1:
+        _overwrite(path, target, old, new)
+    else:
+        _replace(path, target, old, new)
+
+
+def _replace(path: Path, target: Path, old: bytes, new: bytes) -> None:
+    import shutil
+
+    beside = _write_beside(target, new)
+    try:
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                os.chown(beside, target.stat().st_uid, target.stat().st_gid)
+        shutil.copymode(target, beside)
+        _check_unchanged(path, target.read_bytes(), old)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _overwrite(path: Path, target: Path, old: bytes, new: bytes) -> None:
+    beside, intact = _write_beside(target, old), True
+    try:
+        with target.open("r+b", buffering=0) as file:
+            _check_unchanged(path, file.read(), old)
+            intact = False
+            try:
+                _write_over(file, new)
+            except BaseException:
+                _write_over(file, old)
+                intact = True
+                raise
+            intact = True
+    except OSError as error:
+        if intact:
+            raise
+        raise GessoError(f"{path} is written in part: {error.strerror}; {beside} has what it held before") from None
+    finally:
+        if intact:
+            beside.unlink(missing_ok=True)
+
+
+def _write_beside(target: Path, data: bytes) -> Path:
+    """Writes a new file into the same folder, all the way to the disk."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".gesso-")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(new)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):
-                os.chown(name, target.stat().st_uid, target.stat().st_gid)
-        shutil.copymode(target, name)
-        if target.read_bytes() != old:
-            raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")
-        os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return Path(name)
+
+
+def _write_over(file: "FileIO", data: bytes) -> None:
+    """Makes these bytes all that an open file holds."""
+    file.seek(0)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+    file.truncate()
+    os.fsync(file.fileno())
+
+
+def _check_unchanged(path: Path, held: bytes, old: bytes) -> None:
+    if held != old:
+        raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")

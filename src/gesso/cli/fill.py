@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gesso.control.holes import Document
 
 SAMPLING = ("temperature", "top_k", "top_p")
+MODES = ("canvas", "ar")
+"""Modes in which holes are filled."""
 File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="A text with holes such as {{ }} or {{city: 2-12}}; - reads standard input."),
@@ -48,6 +50,7 @@ Alternatives = Annotated[
         "max_new_tokens": "Most tokens of a hole that says no length, and no more than a canvas has room for.",
         "mode": "canvas, or ar (token by token: what stands behind a hole decides how much of it is taken).",
     },
+    words={"mode": MODES},
 )
 def fill(
     options: dict[str, Any],

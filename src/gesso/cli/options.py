@@ -17,7 +17,7 @@ import typer
 from gesso.cli.option_rows import annotation, flag, parted, read
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
-from gesso.options import Option, Switch, options_of
+from gesso.options import Choice, Option, Switch, options_of
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
@@ -37,6 +37,7 @@ def takes(
     load: Sequence[str] = tuple(options_of(LoadOptions)),
     model: str = DEFAULT_MODEL,
     helps: Mapping[str, str] | None = None,
+    words: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that gives a command options of the table.
 
@@ -46,6 +47,7 @@ def takes(
         load: those of loading a model; `load` gets the rest at their defaults.
         model: the one that is loaded where nobody names another.
         helps: what an option says in this command.
+        words: the words that an option takes in this command, where it has fewer than the table says.
     """
     table, loading = engine_options(), options_of(LoadOptions)
     rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
@@ -67,8 +69,9 @@ def takes(
             return command(**values)
 
         kept = [parameter for name, parameter in own.items() if name not in ("options", "load")]
-        made = [_parameter(row, False if isinstance(row.kind, Switch) else None, helps or {}) for row in rows.values()]
-        made += [_parameter(row, row.default, helps or {}) for row in load_rows.values()]
+        told = helps or {}, words or {}
+        made = [_parameter(row, False if isinstance(row.kind, Switch) else None, *told) for row in rows.values()]
+        made += [_parameter(row, row.default, *told) for row in load_rows.values()]
         parameters = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept), *made]
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -82,16 +85,26 @@ def _is_given(value: Any) -> bool:
     return value is not None and value is not False and value != []
 
 
-def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
-    made = _annotated(row.name, row.group, helps.get(row.name), row.default if row.name == "model" else None)
+def _parameter(
+    row: Option, default: Any, helps: Mapping[str, str], words: Mapping[str, tuple[str, ...]]
+) -> inspect.Parameter:
+    model = row.default if row.name == "model" else None
+    made = _annotated(row.name, row.group, helps.get(row.name), model, words.get(row.name))
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
 
 
 @functools.cache
-def _annotated(name: str, group: str, help: str | None, model: str | None) -> Any:  # noqa: A002
+def _annotated(
+    name: str,
+    group: str,
+    help: str | None,  # noqa: A002
+    model: str | None,
+    words: tuple[str, ...] | None,
+) -> Any:
     """What typer reads of a row, made once for all commands: it is a part of every start."""
     row = (_LOAD if group == MODEL else engine_options())[name]
     row = row if model is None else replace(row, default=model)
+    row = row if words is None else replace(row, kind=Choice(words))
     return Annotated[annotation(row), flag(row, help)]
 
 

@@ -7,7 +7,7 @@ know.
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -127,6 +127,7 @@ class RemoteStream:
         text = reasoning = ""
         first = 0.0
         reason: FinishReason = "stop"
+        mode: Literal["canvas", "ar"] = "canvas"  # of which a server tells beside frames alone
         usage: Mapping[str, Any] = {}
         report: Mapping[str, Any] = {}
         blocks = 0
@@ -136,6 +137,8 @@ class RemoteStream:
                 raise GessoError(_error(error))
             if draft := chunk.get("draft"):
                 yield _frame(draft)
+            if block := chunk.get("block"):
+                mode = "ar" if block.get("mode") == "ar" else "canvas"
             usage = chunk.get("usage") or usage
             for choice in chunk.get("choices") or ():
                 delta = choice.get("delta") or {}
@@ -143,7 +146,7 @@ class RemoteStream:
                 new += "".join(_call(call) for call in delta.get("tool_calls") or ())
                 if new or thought:
                     first = first or time.monotonic() - started
-                    yield BlockCommitted(blocks, (), new, thought, 0, True)
+                    yield BlockCommitted(blocks, (), new, thought, 0, True, mode=mode)
                     text, reasoning, blocks = text + new, reasoning + thought, blocks + 1
                 report = choice.get("diffusion") or report
                 warnings += choice.get("warnings") or ()

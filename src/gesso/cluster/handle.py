@@ -16,6 +16,7 @@ from gesso.router.client import Answer, Headers, ReplicaLostError
 from gesso.router.replicas import Pool, Replica
 from gesso.server.errors import ApiError, error_body
 
+_COUNT = "/v1/responses/input_tokens"
 _MODEL = "/v1/models/"
 """What the name of a model follows in a path."""
 
@@ -68,7 +69,7 @@ class HandleClient:
         if several and fields.get("previous_response_id") is not None:
             message = "responses are stored by one of several replicas: send the whole conversation instead"
             return ApiError(400, message, param="previous_response_id", code="unsupported_value")
-        if path.startswith("/v1/responses/") and (several or len(self._settings.models) > 1):
+        if path.startswith("/v1/responses/") and path != _COUNT and (several or len(self._settings.models) > 1):
             what = "replicas" if several else "models"
             return ApiError(404, f"{method} {path}: responses are stored by one of several {what}, and not found again")
         return None

@@ -33,6 +33,7 @@ from gesso.telemetry.traces import Traces
 
 _KNOWN = (
     "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
+    "/v1/responses/input_tokens",
     "/v1/models", "/v1/fill", "/v1/edit", "/v1/choose", "/v1/tokenize", "/v1/detokenize", "/api/chat", "/api/generate",
 )  # fmt: skip
 """Paths that metrics tell apart."""
@@ -122,7 +123,7 @@ def _application(router: Router) -> Starlette:
             Middleware(
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
-                allow_methods=["GET", "POST", "DELETE"],
+                allow_methods=["GET", "HEAD", "POST", "DELETE"],
                 allow_headers=["*"],
                 expose_headers=["X-Request-Id", "Retry-After"],
             )

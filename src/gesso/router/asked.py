@@ -69,7 +69,7 @@ class Asked:
     def _aim(self, pins: "Pins") -> None:
         """Finds the replica that holds what is referred to."""
         named = self.parsed.get("previous_response_id")
-        if self.path.startswith("/v1/responses/"):
+        if named is None and self.path.startswith("/v1/responses/"):
             named = self.path.removeprefix("/v1/responses/").partition("/")[0]
         if isinstance(named, str) and (pin := pins.find(named)) is not None:
             self.pinned, there = pin

@@ -25,6 +25,7 @@ from gesso.server.errors import add_error_handlers
 from gesso.server.explain import explain_routes
 from gesso.server.fill import fill_routes
 from gesso.server.fim import fim_routes
+from gesso.server.head import HeadAsGet
 from gesso.server.health import health_routes
 from gesso.server.hosts import AllowedHosts
 from gesso.server.infill import infill_routes
@@ -61,13 +62,14 @@ def create_app(
         cors = Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
         layers.append(cors)
     if settings.api_keys:
         layers.append(Middleware(ApiKeys, keys=settings.api_keys))
+    layers.append(Middleware(HeadAsGet))
     app = FastAPI(
         title="gesso",
         summary="OpenAI's interface to a block-diffusion language model.",

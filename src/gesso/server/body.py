@@ -6,6 +6,7 @@ something else, as Ollama's curl examples do, the request must be none that a br
 (`Origin`, `Referer`) or its own reason (`Sec-Fetch-Site`) with every body that a page has it send.
 """
 
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from gesso.json_files import RepeatedKeyError, unique_members
 from gesso.server.errors import ApiError, from_validation
 
 M = TypeVar("M", bound=BaseModel)
@@ -29,7 +31,7 @@ BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 
 
 class JsonRequest(Request):
-    """Takes only strict JSON as its body: no NaN, no half characters, no nesting past 200 levels."""
+    """Takes only strict JSON as its body: no NaN, no half characters, no key twice, no nesting past 200 levels."""
 
     async def body(self) -> bytes:
         """Reads the whole body, which is never empty.
@@ -77,7 +79,7 @@ class JsonRequest(Request):
 
 
 def parse(data: bytes, model: type[BaseModel]) -> BaseModel:
-    """Reads a body: strict JSON of at most 200 levels, and what the model says of it.
+    """Reads a body: strict JSON of at most 200 levels, no key twice in an object, and what the model says of it.
 
     Raises:
         ApiError: with the field and the reason.
@@ -88,6 +90,10 @@ def parse(data: bytes, model: type[BaseModel]) -> BaseModel:
         raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
     if not isinstance(parsed, dict):
         raise ApiError(400, "the body must be a JSON object", code="invalid_json")
+    try:
+        json.loads(data, object_pairs_hook=unique_members, parse_int=str)
+    except RepeatedKeyError as error:
+        raise ApiError(400, f"the body says two things: {error}", code="invalid_json") from None
     return checked(model, parsed)
 
 

@@ -1,4 +1,6 @@
-"""Serves `POST /v1/messages/count_tokens`, as Anthropic's clients read it: the length of a conversation's prompt."""
+"""Counts the tokens of a prompt, and serves `POST /v1/messages/count_tokens`, as Anthropic's clients read it."""
+
+from collections.abc import Sequence
 
 from anyio import to_thread
 from fastapi import APIRouter
@@ -14,6 +16,7 @@ from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.field_names import MESSAGES
 from gesso.server.messages import chat_options, template_messages
+from gesso.server.requests import ChatRequest
 
 
 class InputTokens(BaseModel):
@@ -22,10 +25,33 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
+async def count_prompt(context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str]) -> int:
+    """Counts the tokens of a chat completion's prompt.
+
+    Args:
+        places: where each image stands in the body that the client sent, in order.
+
+    Raises:
+        ApiError, UserError: see `submit_chat`.
+    """
+    engine = context.service.engine
+    options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+    messages = await to_thread.run_sync(template_messages, body.messages)
+    read = await context.read_media(messages, http, media_options(options), places)
+
+    def count() -> int:
+        thinking, tools = bool(options.get("thinking")), options.get("tools", ())
+        return len(engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len).ids)
+
+    try:
+        return await to_thread.run_sync(count)
+    except TextError as error:
+        raise ApiError(400, str(error), param="messages") from None
+
+
 def count_routes(context: Context) -> APIRouter:
     """Makes the route that counts the tokens of a conversation over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
-    engine = context.service.engine
 
     @router.post("/v1/messages/count_tokens")
     async def count_tokens(body: CountTokensRequest, http: HttpRequest) -> InputTokens:
@@ -35,18 +61,6 @@ def count_routes(context: Context) -> APIRouter:
         # What the answer is made to begin with is no part of the prompt.
         with MESSAGES.told():
             request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
-        options = chat_options(request, engine.tokenizer, engine.defaults.max_new_tokens)
-        messages = await to_thread.run_sync(template_messages, request.messages)
-        places = image_places(body)
-        read = await context.read_media(messages, http, media_options(options), places)
-
-        def count() -> int:
-            thinking, tools = bool(options.get("thinking")), options.get("tools", ())
-            return len(engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len).ids)
-
-        try:
-            return InputTokens(input_tokens=await to_thread.run_sync(count))
-        except TextError as error:
-            raise ApiError(400, str(error), param="messages") from None
+        return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body)))
 
     return router

@@ -154,6 +154,14 @@ def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
     return path
 
 
+def _nothing_at(path: str, request: Request) -> str:
+    """Says that there is nothing at a path, and what is meant where a base URL has `/v1` twice, or not at all."""
+    if path.startswith(("/v1/files", "/v1/batches")) and request.app.state.context.settings.batch_folder is None:
+        return f"there is nothing at {path}: the server was started without --batch-folder"
+    near = [other for other in (f"/v1{path}", path.removeprefix("/v1")) if other in request.app.state.endpoints]
+    return f"there is nothing at {path}" + "".join(f"; see {other}" for other in near)
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Gives every error of the application its shape."""
 
@@ -161,7 +169,8 @@ def add_error_handlers(app: FastAPI) -> None:
         assert isinstance(error, StarletteHTTPException)
         if isinstance(error, ApiError):
             return error.response(request.url.path)
-        messages = {404: "there is nothing at this path", 405: "this path does not take this method"}
+        path = f"{request.url.path:.80}"
+        messages = {404: _nothing_at(path, request), 405: f"{path} does not take {request.method}"}
         message = messages.get(error.status_code, str(error.detail))
         return ApiError(error.status_code, message, headers=error.headers).response(request.url.path)
 

@@ -1,4 +1,4 @@
-"""Serves `GET` and `HEAD` of `/health` and `/ready`, and `GET /metrics`, for what watches the server."""
+"""Serves `GET` of `/health`, `/ready` and `/metrics`, for what watches the server."""
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -20,14 +20,12 @@ def health_routes(context: Context) -> APIRouter:
             seconds = context.service.busy_seconds
             raise ApiError(503, f"the engine hangs: one pass takes {seconds:.0f} seconds so far", code="engine_hangs")
 
-    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Status:
         """Tells whether the server answers: 503 once its engine has failed or hangs, and it has to be started anew."""
         check_engine()
         return Status(status="ok")
 
-    @router.head("/ready", include_in_schema=False)
     @router.get("/ready")
     async def ready() -> Status:
         """Tells whether it takes requests: 503 before the model runs, from the signal to stop, and as `/health`."""

@@ -59,8 +59,9 @@ def catalogue_routes(context: Context) -> APIRouter:
         """Tells the server's version."""
         return JSONResponse({"version": __version__})
 
-    router.include_router(asking)
-    return router
+    # Not the other way round: batches may ask the routes of the router itself.
+    asking.include_router(router)
+    return asking
 
 
 def plain_name(context: Context, name: str) -> str:

@@ -127,8 +127,8 @@ def frame_report(frame: DenoisingFrame) -> Draft:
 
 
 def block(event: BlockCommitted) -> Block:
-    """Returns a finished canvas for the wire, beside frames."""
-    return Block(
+    """Returns a finished canvas, or token, for the wire, beside frames."""
+    told = Block(
         canvas=event.canvas,
         tokens=list(event.tokens),
         text=event.text,
@@ -136,3 +136,6 @@ def block(event: BlockCommitted) -> Block:
         denoising_steps=event.denoising_steps,
         converged=event.converged,
     )
+    if event.mode == "ar":
+        told.mode = "ar"  # left out of the answer where it is not set
+    return told

@@ -169,6 +169,8 @@ class Block(BaseModel):
     reasoning: str
     denoising_steps: int
     converged: bool
+    mode: Literal["ar"] | None = None
+    """`ar` where it is one token of an answer that is written token by token; left out for a canvas."""
 
 
 class ChatChunk(Answer):

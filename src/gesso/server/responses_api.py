@@ -1,21 +1,28 @@
-"""Serves `POST /v1/responses`, and what is kept of its answers."""
+"""Serves `POST /v1/responses`, what is kept of its answers, and `POST /v1/responses/input_tokens`."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
-from gesso.server.body import JsonRoute
+from gesso.server.body import JsonRoute, checked
 from gesso.server.chat import submit_chat
 from gesso.server.context import Context
+from gesso.server.count_tokens import InputTokens, count_prompt
 from gesso.server.errors import ApiError
 from gesso.server.field_names import RESPONSES
 from gesso.server.responses_input import chat_request, count_images, image_places, input_messages
-from gesso.server.responses_models import ResponsesRequest
+from gesso.server.responses_models import CountInputTokens, ResponsesPrompt, ResponsesRequest, StoredResponseQuery
 from gesso.server.responses_output import ResponseStream, answer_messages, finished, output_items, skeleton
 from gesso.server.responses_store import ResponseStore, StoredResponse
 from gesso.server.stream import EventStream
+
+
+class CountedInput(InputTokens):
+    """Tells the same as OpenAI's clients read it."""
+
+    object: Literal["response.input_tokens"]
 
 
 def responses_routes(context: Context) -> APIRouter:
@@ -31,14 +38,18 @@ def responses_routes(context: Context) -> APIRouter:
             raise ApiError(404, message, param=param, code="response_not_found")
         return stored
 
+    def conversation(body: ResponsesPrompt) -> tuple[list[dict[str, Any]], list[str]]:
+        """All messages without instructions, and where their images stand in the body."""
+        before = body.previous_response_id
+        earlier = () if before is None else found(before, "previous_response_id").messages
+        # Images of the stored part are looked at again: whatever is wrong with them came from there.
+        places = ["previous_response_id"] * count_images(earlier) + image_places(body.input)
+        return [*earlier, *input_messages(body.input)], places
+
     @asking.post("/v1/responses", response_model=None)
     async def respond(body: ResponsesRequest, http: HttpRequest) -> Response:
         """Answers items, whole or as a stream of events; alone or after a response that was stored."""
-        before = body.previous_response_id
-        earlier = () if before is None else found(before, "previous_response_id").messages
-        messages = [*earlier, *input_messages(body.input)]
-        # Images of the stored part are looked at again: whatever is wrong with them came from there.
-        places = ["previous_response_id"] * count_images(earlier) + image_places(body.input)
+        messages, places = conversation(body)
         with RESPONSES.told():
             choices = await submit_chat(context, chat_request(body, messages), http, places=places)
         response = skeleton(body)
@@ -61,8 +72,18 @@ def responses_routes(context: Context) -> APIRouter:
         keep(whole)
         return JSONResponse(whole)
 
+    @asking.post("/v1/responses/input_tokens")
+    async def count(body: CountInputTokens, http: HttpRequest) -> CountedInput:
+        """Counts the tokens of the prompt that a response would answer."""
+        context.adapter(body.model)
+        messages, places = conversation(body)
+        with RESPONSES.told():
+            request = checked(ResponsesRequest, body.model_dump(by_alias=True, exclude_unset=True))
+            tokens = await count_prompt(context, chat_request(request, messages), http, places)
+        return CountedInput(object="response.input_tokens", input_tokens=tokens)
+
     @router.get("/v1/responses/{identity}", response_model=None)
-    async def stored(identity: str) -> Response:
+    async def stored(identity: str, query: Annotated[StoredResponseQuery, Query()]) -> Response:  # noqa: ARG001 - checked
         """Tells a response that was stored, as it was answered."""
         return JSONResponse(found(identity, None).body)
 
@@ -73,5 +94,6 @@ def responses_routes(context: Context) -> APIRouter:
         store.delete(identity)
         return JSONResponse({"id": identity, "object": "response", "deleted": True})
 
-    router.include_router(asking)
-    return router
+    # Not the other way round: batches may ask the routes of the router itself.
+    asking.include_router(router)
+    return asking

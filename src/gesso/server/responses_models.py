@@ -25,6 +25,7 @@ from gesso.server.schema import (
 _SHARED = ("top_p", "top_k", "temperature")
 """Options whose fields are called as in a chat completion."""
 LOGPROBS = "message.output_text.logprobs"
+_STORED_WHOLE = "a response is streamed while it is made; one that is stored is told whole"
 Status = Literal["in_progress", "completed", "incomplete"] | None
 
 
@@ -153,23 +154,34 @@ class ResponseStreamOptions(Strict):
     include_obfuscation: Annotated[bool | None, only(False, because=NO_PADDING)] = None
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
-class ResponsesRequest(Strict):
-    """Asks for an answer, by itself or after an earlier response."""
+class ResponsesPrompt(Strict):
+    """Holds what a response answers: all that has a say in the prompt."""
 
     model: str
     input: str | Annotated[list[Item], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
     instructions: str | None = None
     previous_response_id: str | None = None
-    store: bool | None = None
-    max_output_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
-    stream: bool | None = None
-    stream_options: ResponseStreamOptions | None = None
     text: TextConfig | None = None
     tools: Annotated[list[FunctionTool], FirstError, Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
+    truncation: Annotated[Literal["disabled"] | None, only("disabled", because="nothing is cut off a prompt")] = None
+    conversation: Annotated[None, refused("use previous_response_id")] = None
+
+
+class CountInputTokens(ResponsesPrompt):
+    """Asks how many tokens the prompt of a response has."""
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class ResponsesRequest(ResponsesPrompt):
+    """Asks for an answer, by itself or after an earlier response."""
+
+    store: bool | None = None
+    max_output_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
+    stream: bool | None = None
+    stream_options: ResponseStreamOptions | None = None
     include: (
         Annotated[
             list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]],
@@ -183,7 +195,6 @@ class ResponsesRequest(Strict):
     seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
     structured_outputs: StructuredOutputs | None = None
     diffusion: Diffusion | None = None
-    truncation: Annotated[Literal["disabled"] | None, only("disabled", because="nothing is cut off a prompt")] = None
     background: Annotated[bool | None, only(False, because="an answer is waited for")] = None
     metadata: Annotated[dict[str, str], Bounded] | None = None
     user: str | None = None
@@ -191,7 +202,6 @@ class ResponsesRequest(Strict):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
-    conversation: Annotated[None, refused("use previous_response_id")] = None
     prompt: Annotated[None, refused("no prompts are kept here")] = None
     max_tool_calls: Annotated[None, refused("the server calls no tools")] = None
 
@@ -204,3 +214,12 @@ class ResponsesRequest(Strict):
         if self.top_logprobs is not None and LOGPROBS not in (self.include or ()):
             raise contradiction("top_logprobs", f"needs include: [{LOGPROBS}]")
         return self
+
+
+class StoredResponseQuery(Strict):
+    """Asks for a response that is stored."""
+
+    stream: Annotated[str | None, only("false", because=_STORED_WHOLE)] = None
+    starting_after: Annotated[str | None, refused(_STORED_WHOLE)] = None
+    include: Annotated[str | None, refused("what is stored is told as it was answered")] = None
+    include_obfuscation: Annotated[str | None, only("false", because=NO_PADDING)] = None
