@@ -1,5 +1,6 @@
 """The bundled model: it ships whole, others can read it, and it answers."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from oracle import reference_class
 import gesso
 from gesso.engine.engine import Engine
 from gesso.models.hub import resolve
-from gesso.tasks import to_json
 from gesso.tasks.base import evaluation_set, held_out
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 from gesso.train.recipes import load_recipe
@@ -71,7 +71,7 @@ def test_it_answers_held_out_prompts(engine: Engine, skill: str) -> None:
     right = sum(task.grade(case, result.text) for case, result in zip(cases, results, strict=True))
     assert right >= 14
     if skill == "json":
-        assert all(to_json.valid(result.text) for result in results)
+        assert all(isinstance(json.loads(result.text), dict) for result in results)
 
 
 def test_every_skill_ends_its_answers(engine: Engine) -> None:

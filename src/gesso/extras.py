@@ -1,13 +1,14 @@
 """Says how to install what is left out unless it is asked for."""
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 
 def pip_install(extra: str) -> str:
     """Returns the command that adds an extra to this installation: of its folder, where it was installed from one."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlparse
+    from urllib.request import url2pathname
+
     try:
         source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):

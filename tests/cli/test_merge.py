@@ -13,7 +13,7 @@ from gesso.models import dtype, saving
 from gesso.models.adapter_files import CONFIG, save_adapter
 from gesso.models.adapters import attach
 from gesso.models.loading import load_folder
-from gesso.models.tensors import INDEX
+from gesso.models.weight_index import INDEX
 
 
 @pytest.fixture

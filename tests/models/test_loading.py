@@ -21,14 +21,14 @@ from gesso.generation import GenerationConfig
 from gesso.models import saving
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES
-from gesso.models.loading import SINGLE, load_folder, read_generation_defaults, read_model_config, weight_files
+from gesso.models.loading import load_folder, read_generation_defaults, read_model_config, weight_files
 from gesso.models.offload import tower_bytes
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.fit import pick
 from gesso.models.quantization.plan import Quantization
 from gesso.models.saving import save_folder, write_json
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX
+from gesso.models.weight_index import INDEX, SINGLE
 from gesso.nn.quant.integer import Int8
 
 Make = Callable[[str], Pair]

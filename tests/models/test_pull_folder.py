@@ -10,11 +10,12 @@ from oracle import Shape, random_model
 from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, HubError, OptionError
-from gesso.models.loading import INDEX, load_folder
+from gesso.models.loading import load_folder
 from gesso.models.pull import pull_whole
 from gesso.models.pull_folder import stale_files
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
+from gesso.models.weight_index import INDEX
 from models.breaking_hub import FIRST, REPO, SECOND, Hub, point_at, serving, write_in_two
 
 SINGLE = "model.safetensors"

@@ -47,7 +47,8 @@ def copied(source: Path, folder: Path, **changes: Any) -> Path:
         ({"intermediate_size": 10**9}, "intermediate_size must be at most"),
         ({"moe_intermediate_size": 10**9}, "moe_intermediate_size must be at most"),
         ({"num_experts": 10**9}, "num_experts must be at most"),
-        ({"num_hidden_layers": 10**10, "layer_types": None}, "num_hidden_layers must be at most 1,024"),
+        ({"num_hidden_layers": 10**10, "layer_types": None}, "num_hidden_layers must be from 1 to 1,024"),
+        ({"num_hidden_layers": 0, "layer_types": []}, "num_hidden_layers must be from 1 to 1,024, got 0"),
         (
             {"hidden_size": 2**19, "num_experts": 2**15, "moe_intermediate_size": 2**12},
             r"describes .* weights, more than any machine holds",

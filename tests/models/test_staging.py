@@ -16,7 +16,7 @@ from gesso.models.loading import OWN_DEFAULTS, load_folder
 from gesso.models.quantization import modelopt
 from gesso.models.saving import save_folder
 from gesso.models.staging import NAME, staged
-from gesso.models.tensors import INDEX
+from gesso.models.weight_index import INDEX
 
 
 def files(folder: Path) -> dict[str, bytes]:

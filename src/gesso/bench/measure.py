@@ -63,17 +63,17 @@ class TimedLoop(EngineCore):
         writes = bool(running) and not self.scheduler.waiting
         writes = writes and all(s.config.mode == "ar" and not s.reads_prompt for s in running)
         count, started = len(running), time.perf_counter()
-        happened = super().step()
+        outputs = super().step()
         if writes:
             self._note(count, started)
-        return happened
+        return outputs
 
-    def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
+    def _denoise(self, steps: dict[int, int], group: list[RequestState]) -> Callbacks:
         synchronise(self.runner.device)
         started = time.perf_counter()
-        conclusions = super()._denoise(group, steps)
+        callbacks = super()._denoise(steps, group)
         self._note(len(group), started)
-        return conclusions
+        return callbacks
 
     def _note(self, count: int, started: float) -> None:
         synchronise(self.runner.device)

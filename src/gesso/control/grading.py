@@ -34,7 +34,7 @@ def augmentation(task: Task) -> Augment | None:
     return None if type(task).augment is Task.augment else task.augment
 
 
-def find_augmentation(name: str, *, option: str = "check") -> Augment | None:
+def find_augmentation(name: str) -> Augment | None:
     """Returns the augmentation that goes with a grader: its task's, or the attribute `augment` of its function.
 
     Raises:
@@ -42,7 +42,7 @@ def find_augmentation(name: str, *, option: str = "check") -> Augment | None:
     """
     if name in TASKS:
         return augmentation(TASKS[name])
-    found: Augment | None = getattr(find_grader(name, option=option), "augment", None)
+    found: Augment | None = getattr(find_grader(name), "augment", None)
     return found
 
 

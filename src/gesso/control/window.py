@@ -104,13 +104,13 @@ class Windows:
         return "".join("{{ }}" if free else decode([t for t in part if t is not None]) for free, part in parts)
 
 
-def spread_widths(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
-    """Picks at most `count` widths from `least` to `most`, in equal ratios; small ones make up for those that
+def spread_widths(least: int, most: int) -> list[int]:
+    """Picks at most `MOST_REQUESTS` widths from `least` to `most`, in equal ratios; small ones make up for those that
     coincide."""
-    steps = max(1, count - 1)
-    widths = {round(least * (most / least) ** (step / steps)) for step in range(count)}
+    steps = MOST_REQUESTS - 1
+    widths = {round(least * (most / least) ** (step / steps)) for step in range(MOST_REQUESTS)}
     for width in range(least, most + 1):
-        if len(widths) < count:
+        if len(widths) < MOST_REQUESTS:
             widths.add(width)
     return sorted(widths)
 

@@ -112,24 +112,16 @@ def processed_pass(
             logits of all of them are held for it.
         mix: False leaves the embedding out, where no step follows; see `Vocabulary.predict`.
     """
-    plain = ban is None and not processing.needs_logits and isinstance(vocabulary, Vocabulary)
-    if constraint is not None and plain:
-        assert isinstance(vocabulary, Vocabulary)
+    unprocessed = ban is None and not processing.needs_logits
+    if constraint is not None and unprocessed and isinstance(vocabulary, Vocabulary):
         found = constraint.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
         return found if processing.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
-    never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
-    rows = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
-    scores = (
-        _scores(vocabulary, hidden_ND[part], temperature_N[part], never_N[part], banned, processing) for part in rows
-    )
+    scores, rows = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, ban), _parts(hidden_ND)
     if constraint is None:
-        passes = [
-            _outcome(vocabulary, z_NV, uniform_N[part], processing, mix=mix)
-            for z_NV, part in zip(scores, rows, strict=True)
-        ]
+        passes = [_outcome(vocabulary, scores(part), uniform_N[part], processing, mix=mix) for part in rows]
     else:
-        held = list(scores)
-        posterior = constraint.infer([constraint.summarise(z_NV, part) for z_NV, part in zip(held, rows, strict=True)])
+        held = [(scores(part), part) for part in rows]
+        posterior = constraint.infer([constraint.summarise(z_NV, part) for z_NV, part in held])
         passes = [
             _outcome(
                 vocabulary,
@@ -140,7 +132,7 @@ def processed_pass(
                 posterior.entropy_C[part],
                 mix=mix,
             )
-            for z_NV, part in zip(held, rows, strict=True)
+            for z_NV, part in held
         ]
     return VocabularyPass.cat(passes)
 
@@ -156,15 +148,9 @@ def processed_log_probs(
 ) -> LogProbs:
     """Returns the distributions that `processed_pass` samples from at temperature 1 of `processing`, on demand. A
     constraint is inferred here once."""
-    never_N, banned = ban if ban is not None else (torch.zeros_like(temperature_N, dtype=torch.bool), ())
-
-    def scores(rows: slice) -> Tensor:
-        return _scores(vocabulary, hidden_ND[rows], temperature_N[rows], never_N[rows], banned, processing)
-
-    parts = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
-    posterior = (
-        None if constraint is None else constraint.infer([constraint.summarise(scores(part), part) for part in parts])
-    )
+    scores, posterior = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, ban), None
+    if constraint is not None:
+        posterior = constraint.infer([constraint.summarise(scores(part), part) for part in _parts(hidden_ND)])
 
     @torch.no_grad()
     def log_probs(rows: slice, cut: bool = True) -> Tensor:
@@ -178,23 +164,34 @@ def processed_log_probs(
     return log_probs
 
 
-def _scores(
+def _parts(hidden_ND: Tensor) -> list[slice]:
+    """Returns the positions whose logits are held at a time."""
+    return [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
+
+
+def _scores_of_rows(
     vocabulary: Scores,
     hidden_ND: Tensor,
     temperature_N: Tensor,
-    never_N: Tensor,
-    banned: Sequence[int],
     processing: LogitsProcessing,
-) -> Tensor:
-    """Returns biased logits over the schedule's temperature, [N, V] fp32."""
-    z_NV = vocabulary.logits(hidden_ND)
-    if processing.bias:
-        tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*processing.bias, strict=True))
-        z_NV.index_add_(1, tokens, biases.to(z_NV).expand(len(z_NV), -1))
-    z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
-    for token in banned:
-        z_NV[:, token].masked_fill_(never_N, -math.inf)
-    return z_NV
+    ban: tuple[Tensor, Sequence[int]] | None,
+) -> Callable[[slice], Tensor]:
+    """Returns what computes the biased logits of some positions over the schedule's temperature, [R, V] fp32; banned
+    tokens have -inf."""
+
+    def scores(rows: slice) -> Tensor:
+        z_RV = vocabulary.logits(hidden_ND[rows])
+        if processing.bias:
+            tokens, biases = (torch.tensor(part, device=z_RV.device) for part in zip(*processing.bias, strict=True))
+            z_RV.index_add_(1, tokens, biases.to(z_RV).expand(len(z_RV), -1))
+        z_RV *= (1.0 / temperature_N[rows].to(z_RV))[:, None]
+        if ban is not None:
+            never_N, banned = ban
+            for token in banned:
+                z_RV[:, token].masked_fill_(never_N[rows], -math.inf)
+        return z_RV
+
+    return scores
 
 
 def _outcome(

@@ -31,9 +31,9 @@ def block(parts: Iterable[str]) -> str:
     return f'<div style="{_FRAME}">{"".join(parts)}</div>'
 
 
-def pre(text: str, style: str = "") -> str:
+def pre(text: str) -> str:
     """Shows a text as it stands, its line breaks kept."""
-    return f'<pre style="{_PRE}; {_MONO}{"; " if style else ""}{style}">{escape(text)}</pre>'
+    return f'<pre style="{_PRE}; {_MONO}">{escape(text)}</pre>'
 
 
 def pieces(texts: Iterable[tuple[str, str]]) -> str:

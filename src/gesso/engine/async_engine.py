@@ -125,7 +125,6 @@ class AsyncEngine:
         with self._changed:
             self._check_room()
         prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
-        prepared.since = prepared.since if request.since is None else request.since
         if not prepared.ready:
             with self._changed:
                 compiled = self._compiling

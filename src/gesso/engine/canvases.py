@@ -7,6 +7,7 @@ from math import ceil
 import torch
 from torch import Tensor
 
+from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
@@ -49,24 +50,22 @@ class Canvases:
     def __init__(
         self,
         config: GenerationConfig,
-        vocab_size: int,
+        shape: ModelShape,
         canvas_length: int,
         seed: int,
-        constraint: OutputConstraint | None,
+        constraint: OutputConstraint | None = None,
+        *,
         classifier: Classifier | None = None,
         accepts: Callable[[Tensor], bool] | None = None,
-        mask_token: int | None = None,
-        block_length: int | None = None,
         prompt_tokens: int = 0,
         response_prefix: int = 0,
     ) -> None:
         """
         Args:
+            shape: of the model: its vocabulary, what noise is, and the blocks of positions, counted from the prompt's
+                beginning, past whose end no canvas goes.
             classifier: guides the canvases.
             accepts: ends a canvas whose likeliest tokens it accepts.
-            mask_token: what noise is; None where it is uniform.
-            block_length: a canvas ends where a block of so many positions does, counted from the prompt's beginning;
-                None where it may end anywhere.
             prompt_tokens: positions before the answer.
             response_prefix: how many tokens the answer is made to begin with; what is pinned stands behind them.
         """
@@ -77,13 +76,11 @@ class Canvases:
         """Read by the first canvas's first step."""
         self.last_pin = last_pin(config)
         self._config = config
-        self._vocab_size = vocab_size
+        self._shape = shape
         self._canvas_length = canvas_length
         self._last_started = len(config.start_canvas or ()) // canvas_length - 1
         """Number of the last canvas that starts from given tokens."""
         self._constraint = constraint
-        self._mask_token = mask_token
-        self._block_length = block_length
         self._prompt_tokens = prompt_tokens
         self._response_prefix = response_prefix
         self._generator = torch.Generator().manual_seed(seed)
@@ -98,9 +95,9 @@ class Canvases:
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
         width = min(self._width(number, left), room)
-        if self._block_length is not None:
+        if (block := self._shape.block_length) is not None:
             offset = written - self._response_prefix
-            width = min(width, self._block_length - (self._prompt_tokens + written) % self._block_length)
+            width = min(width, block - (self._prompt_tokens + written) % block)
         pins = self._pins(offset, width)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         rules, behind = self.rules, self._steps_behind(number)
@@ -109,7 +106,7 @@ class Canvases:
             rules = dataclasses.replace(rules, max_denoising_steps=self._config.max_denoising_steps - behind)
         return CanvasState(
             rules,
-            self._vocab_size,
+            self._shape.vocab_size,
             width,
             self._generator,
             start or None,
@@ -117,7 +114,7 @@ class Canvases:
             constraint=self._canvas_constraint(left, width, pins),
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
-            mask_token=self._mask_token,
+            mask_token=self._shape.mask_token_id,
             canvas_length=self._canvas_length,
         )
 
@@ -137,7 +134,7 @@ class Canvases:
             )
         return CanvasState(
             rules,
-            self._vocab_size,
+            self._shape.vocab_size,
             canvas.width,
             self._generator,
             pins=pins,

@@ -9,9 +9,9 @@ from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import OutputConstraint, get_lattice
-from gesso.engine.constraint_language import constraint_language, tool_language
+from gesso.engine.constraint_language import RequestLanguage
 from gesso.errors import OptionError, UserError
-from gesso.generation import GenerationConfig, RequestOptions
+from gesso.generation import GenerationConfig
 from gesso.runner.protocol import Runner
 from gesso.text.tokenizer import Tokenizer
 
@@ -47,53 +47,36 @@ class ConstraintJob:
 
 
 def compile_constraint(
-    config: GenerationConfig,
-    calls: Language | None,
-    asked: RequestOptions,
-    tokenizer: Tokenizer,
-    shape: ModelShape,
-    fill: int,
-) -> ConstraintJob | None:
-    """Begins to compile a request's constraint, or finds where the same was compiled before; None where it has none.
+    found: RequestLanguage, thinking: bool, config: GenerationConfig, tokenizer: Tokenizer, shape: ModelShape, fill: int
+) -> ConstraintJob:
+    """Begins to compile the language of a request, or finds where the same was compiled before.
 
     Args:
-        calls: the language of tool calls, where there are tools.
+        thinking: whether reasoning stands before what the language is about.
         fill: the token that fills a canvas after the end of an answer.
 
     Raises:
-        OptionError: two constraints at once, one that the model cannot be held to, or one that cannot be read.
+        OptionError: the model cannot be held to it, or it cannot be read.
     """
-    name = config.constraint
-    if name is None and calls is None:
-        return None
-    called = bool(asked.tools) and asked.tool_choice != "none"
-    if name is not None and called and asked.tool_choice != "auto":
-        raise OptionError(f"tools and {name} contradict: a call that is asked for is the whole answer", option="tools")
+    option = "tools" if config.constraint is None else found.option
     if shape.mask_token_id is not None:
         raise OptionError(
-            f"{name or 'tools'}: a constraint chooses the whole canvas anew in every step, and of masks what is "
-            "decoded stays",
-            option=name or "tools",
+            f"{option}: a constraint chooses the whole canvas anew in every step, and of masks what is decoded stays",
+            option=option,
         )
-    text = constraint_language(config, asked.strict_schema) if name is not None else None
-    if text is not None and called:
-        calls = tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls, text)
-    special = () if calls is None else call_form.SPECIAL
+    language, special = found.language, call_form.SPECIAL if found.calls else ()
     if missing := [token for token in special if token not in tokenizer.special]:
-        at = "tools" if name is not None else "tool_choice"
+        at = "tool_choice" if config.constraint is None else "tools"
         message = f"{at}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
         raise OptionError(message, option=at)
-    language = calls or text
-    assert language is not None  # one of them is what the request is held to
-    name = name or "tool_choice"
-    if asked.thinking and all(token in tokenizer.special for token in reasoning.SPECIAL):
+    if thinking and all(token in tokenizer.special for token in reasoning.SPECIAL):
         language = _after_reasoning(language, len(special))
         special = (*special, *reasoning.SPECIAL)
     try:
         compilation = submit(language, tokenizer, config.eos_token_ids, fill, shape.vocab_size, special)
-        return ConstraintJob(name, compilation)
+        return ConstraintJob(found.option, compilation)
     except UserError as error:
-        raise _unusable(name, error) from None
+        raise _unusable(found.option, error) from None
 
 
 def _after_reasoning(language: Language, first_mark: int) -> Language:

@@ -1,6 +1,7 @@
 """Says what language a request holds its answer to: by its constraint, or by its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gesso.constraints.compile import Language, key_of
@@ -12,11 +13,38 @@ from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
 from gesso.constraints.tool_calls import tool_calls
 from gesso.errors import OptionError
-from gesso.generation import GenerationConfig
+from gesso.generation import GenerationConfig, RequestOptions
 
 
-def constraint_language(config: GenerationConfig, strict: bool) -> Language:
-    """Returns the language of a request's constraint, still to be read; the request must have one.
+@dataclass(frozen=True, slots=True)
+class RequestLanguage:
+    """Holds the language that a request holds its answer to, still to be read."""
+
+    option: str
+    """The option that asks for it: the constraint's, or `tool_choice`."""
+    language: Language
+    calls: bool
+    """Whether there are tool calls in it."""
+
+
+def request_language(config: GenerationConfig, asked: RequestOptions) -> RequestLanguage | None:
+    """Returns the language of a request's constraint, of its tools, or of either; None where it may say anything.
+
+    Raises:
+        OptionError: a constraint beside a call that is asked for, or see `_tool_language`.
+    """
+    name = config.constraint
+    text = None if name is None else _constraint_language(config, asked.strict_schema)
+    may_call = bool(asked.tools) and asked.tool_choice != "none"
+    calls = _tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls, text if may_call else None)
+    if name is not None and may_call and asked.tool_choice != "auto":
+        raise OptionError(f"tools and {name} contradict: a call that is asked for is the whole answer", option="tools")
+    language = calls or text
+    return None if language is None else RequestLanguage(name or "tool_choice", language, calls is not None)
+
+
+def _constraint_language(config: GenerationConfig, strict: bool) -> Language:
+    """Returns the language of a request's constraint; the request must have one.
 
     Args:
         strict: refuses what is not known of a schema, which is ignored else.
@@ -56,8 +84,8 @@ def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**others, given.option: given.value}
 
 
-def tool_language(
-    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool, text: Language | None = None
+def _tool_language(
+    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool, text: Language | None
 ) -> Language | None:
     """Returns the language of an answer that may or must call `tools`; None where tools put no constraint on it.
 

@@ -172,5 +172,5 @@ class _Timing:
         mode: Literal["canvas", "ar"] = "ar" if self._kind == "token" else "canvas"
         config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, mode=mode)
         config = config.override(**config.stopping_options.for_every_step())
-        canvases = Canvases(config, self._runner.config.vocab_size, self._width, 0, None)
+        canvases = Canvases(config, self._runner.config, self._width, 0)
         return canvases.make(0, 0, self._width)

@@ -7,7 +7,6 @@ one going for ever.
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gesso.config import ModelShape
@@ -16,6 +15,7 @@ from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
 from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.prompt import Prompt, PromptReader
+from gesso.engine.request import Request, as_request
 from gesso.engine.request_builder import RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
@@ -26,26 +26,10 @@ from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 
+__all__ = ["Engine", "Request", "Stream"]
+
 MAX_BATCH = 8
 """Requests of `generate_batch` that run at once; the rest wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Holds one prompt with its settings.
-
-    `options` are those of `GenerationConfig` and of `RequestOptions`, and `constraint`: what `gesso.constraint` made,
-    in the place of the option of its kind. None leaves an option at its default.
-    """
-
-    prompt: Prompt
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    adapter: str | None = None
-    """Name of its adapter, one of those that the async engine was started with."""
-    frames: bool = False
-    """Whether the events hold every denoising step."""
-    since: float | None = None
-    """When its time began, by the monotonic clock, for who bounds it; None is when it is checked."""
 
 
 class Stream(Iterator[Event]):
@@ -191,7 +175,7 @@ class Engine:
         """
         if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
-        states = [self.start(dataclasses.replace(_as_request(request), frames=False)) for request in requests]
+        states = [self.start(dataclasses.replace(as_request(request), frames=False)) for request in requests]
         for _ in self._run(states):
             pass
         return [state.result() for state in states]
@@ -225,16 +209,8 @@ class Engine:
         self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
     ) -> PreparedRequest:
         """Checks and tokenises a request and begins to compile its constraint; `finish` waits for that. See `start`."""
-        return self._builder.prepare(
-            request.prompt,
-            request.options,
-            chunk=chunk or self.chunk,
-            max_length=max_length,
-            costs=self.costs,
-            measure=measure,
-            adapter=request.adapter,
-            frames=request.frames,
-        )
+        chunk = chunk or self.chunk
+        return self._builder.prepare(request, chunk=chunk, max_length=max_length, costs=self.costs, measure=measure)
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
         """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad
@@ -252,14 +228,3 @@ class Engine:
                         yield request, event
         finally:
             core.close()
-
-
-def _as_request(request: Request | Mapping[str, Any] | Prompt) -> Request:
-    if isinstance(request, Request):
-        return request
-    if isinstance(request, Mapping):
-        options = dict(request)
-        if "prompt" not in options:
-            raise OptionError("a request that is a mapping needs a prompt")
-        return Request(options.pop("prompt"), options)
-    return Request(request)

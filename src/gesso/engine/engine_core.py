@@ -100,7 +100,7 @@ class EngineCore:
         # What is written token by token has its next token to encode by now.
         for group in self._groups([r for r in plan.denoise if not r.finished and not r.pending]):
             steps = {request.number: request.canvas.steps for request in group}
-            self._pass(group, lambda part, steps=steps: self._denoise(part, steps), outputs)  # type: ignore[misc]
+            self._pass(group, partial(self._denoise, steps), outputs)
         for request, _ in outputs:
             if request.finished:
                 self.remove(request)
@@ -252,7 +252,7 @@ class EngineCore:
             self._keep_prefix(request, request.next_chunk)
         return after_prefill(request, item, self.runner)
 
-    def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
+    def _denoise(self, steps: dict[int, int], group: list[RequestState]) -> Callbacks:
         # A pass that failed half-way is done again: whoever took the step already takes no second one.
         todo = [request for request in group if request.canvas.steps == steps[request.number]]
         if todo:

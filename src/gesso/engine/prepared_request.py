@@ -1,9 +1,8 @@
 """Holds a request between its checks and its first pass: `RequestBuilder` makes it, `finish` its state."""
 
 import secrets
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -61,8 +60,8 @@ class PreparedRequest:
     adapter: str | None
     frames: bool
     """Whether the events tell of every denoising step."""
-    since: float = field(default_factory=time.monotonic)
-    """When it was checked, by the monotonic clock: what its time limit counts from."""
+    since: float
+    """When its time began, by the monotonic clock: what its time limit counts from."""
 
     @property
     def compilation(self) -> Compilation[TokenAutomaton] | None:
@@ -126,16 +125,14 @@ class PreparedRequest:
 
         canvases = Canvases(
             config,
-            shape.vocab_size,
+            shape,
             canvas_length,
             seed,
             constraint,
-            self.asked.classifier,
-            None if self.asked.accept is None else accepts,
-            shape.mask_token_id,
-            shape.block_length,
-            len(self.prompt),
-            len(self.response_prefix),
+            classifier=self.asked.classifier,
+            accepts=None if self.asked.accept is None else accepts,
+            prompt_tokens=len(self.prompt),
+            response_prefix=len(self.response_prefix),
         )
         return RequestState(
             prompt=whole,

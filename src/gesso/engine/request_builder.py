@@ -4,16 +4,18 @@ Whatever can be wrong with a request is found here, before the first pass of the
 to wait for a constraint that is being compiled; `PreparedRequest.finish` does the rest.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gesso.engine.constraint_job import compile_constraint
-from gesso.engine.constraint_language import tool_language, with_constraint
+from gesso.engine.constraint_language import request_language, with_constraint
 from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prepared_request import Context, PreparedRequest, needs_canvas
 from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.reasoning import with_reasoning_budget
+from gesso.engine.request import Request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig, RequestOptions, split_options
@@ -40,16 +42,7 @@ class RequestBuilder:
         self._reader = PromptReader(tokenizer, template, runner.config, runner.vision)
 
     def prepare(
-        self,
-        prompt: Prompt,
-        options: Mapping[str, Any],
-        *,
-        chunk: int,
-        max_length: int | None,
-        costs: CostModel,
-        measure: bool,
-        adapter: str | None,
-        frames: bool,
+        self, request: Request, *, chunk: int, max_length: int | None, costs: CostModel, measure: bool
     ) -> PreparedRequest:
         """Checks a request, tokenises it, and begins to compile its constraint.
 
@@ -63,13 +56,13 @@ class RequestBuilder:
             TextError: a prompt that cannot be used.
             ImageError: an image or a clip that cannot be read.
         """
-        shape, context = self._runner.config, Context.of(self._runner, max_length)
-        asked, given = split_options(with_constraint(options))
+        prompt, shape, context = request.prompt, self._runner.config, Context.of(self._runner, max_length)
+        asked, given = split_options(with_constraint(request.options))
         if self._defaults.mode == "ar" and (needs_canvas(asked) or asked.prediction):
             given.setdefault("mode", "canvas")  # a checkpoint's mode gives way to what a request asks for
-        calls = tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
+        language = request_language(config, asked)
         inputs = self._tokenise(prompt, asked, context)
         check_settings(config, shape, self._tokenizer.special, asked)
         if asked.strict_schema and config.json_schema is None:
@@ -85,7 +78,10 @@ class RequestBuilder:
         begins_thought = self._tokenizer.special.get(CHANNEL) in response_prefix  # it is a part of the budget then
         config = with_reasoning_budget(config, asked.thinking_share, 0 if begins_thought else len(response_prefix))
         second = self._second(prompt, asked, config, context)
-        job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
+        job = None
+        if language is not None:
+            fill = self.pad_fill(config)
+            job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill)
 
         return PreparedRequest(
             prompt=inputs,
@@ -100,8 +96,9 @@ class RequestBuilder:
             costs=costs,
             chunk=chunk,
             measure=measure,
-            adapter=adapter,
-            frames=frames,
+            adapter=request.adapter,
+            frames=request.frames,
+            since=time.monotonic() if request.since is None else request.since,
         )
 
     @property

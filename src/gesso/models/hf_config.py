@@ -8,7 +8,7 @@ read, the second, which newer releases write, is written.
 from collections.abc import Mapping
 from typing import Any
 
-from gesso.config import MAX_LAYERS, LayerConfig, ModelConfig, RopeConfig
+from gesso.config import MAX_LAYERS, AttentionKind, LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError
 from gesso.models.hf_config_keys import FIXED, GENERIC, ROPE_KEYS, TEXT_KEYS, TOP_KEYS
 from gesso.models.sdar import config as sdar
@@ -135,16 +135,16 @@ def _number(raw: Mapping[str, Any], key: str, default: float) -> float:
     return float(value)
 
 
-def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
+def _kinds(text: Mapping[str, Any]) -> list[AttentionKind]:
+    """Returns the kind of each layer: as `layer_types` says, or else every sixth and the last one full."""
     count = _need(text, "num_hidden_layers")
     kinds = text.get("layer_types")
     if not isinstance(count, int) or isinstance(count, bool) or not isinstance(kinds, list | None):
         raise ConfigError(f"config.json: num_hidden_layers {count!r} and layer_types {kinds!r} are no number and list")
-    if count > MAX_LAYERS:
-        raise ConfigError(f"config.json: num_hidden_layers must be at most {MAX_LAYERS:,}, got {count:,}")
+    if not 1 <= count <= MAX_LAYERS:
+        raise ConfigError(f"config.json: num_hidden_layers must be from 1 to {MAX_LAYERS:,}, got {count:,}")
     if kinds is None:
-        kinds = ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)]
-        kinds[-1:] = ["full_attention"]
+        kinds = ["full_attention" if (i + 1) % 6 == 0 or i + 1 == count else "sliding_attention" for i in range(count)]
     if len(kinds) != count:
         raise ConfigError(f"config.json: {len(kinds)} layer_types for num_hidden_layers {count}")
     for kind in kinds:
@@ -152,7 +152,12 @@ def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
             raise ConfigError(f"config.json: layer_types has {kind!r}; known: sliding_attention, full_attention")
     if kinds[-1] != "full_attention":
         raise ConfigError("config.json: the last of layer_types must be full_attention")
-    own = _per_layer(text, count)
+    return kinds
+
+
+def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
+    kinds = _kinds(text)
+    own = _per_layer(text, len(kinds))
     sliding = {"head_dim": text.get("head_dim", 256), "num_key_value_heads": text.get("num_key_value_heads", 4)}
     full = {
         "head_dim": text.get("global_head_dim") or 512,

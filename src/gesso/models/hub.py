@@ -5,7 +5,6 @@ needed. What it raises is turned into one line that says what to do.
 """
 
 import difflib
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gesso.errors import GessoError, HubError
+from gesso.errors import CheckpointError, GessoError, HubError
+from gesso.json_files import read_json
 from gesso.models import hf_config
 from gesso.models.gguf.names import is_gguf
 from gesso.models.sdar import config as sdar_config
+from gesso.models.weight_index import INDEX, SINGLE, read_index
 
 HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
 HUB_GGUF = re.compile(
@@ -29,7 +30,6 @@ WANTED = ["*.json", "*.jinja", "*.safetensors", "tokenizer*"]
 NESTED = ["*/*"]
 """Folders inside a repository hold the same weights in other formats."""
 MODEL_TYPES = (hf_config.MODEL_TYPE, sdar_config.MODEL_TYPE)
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 
@@ -273,23 +273,20 @@ def _what_to_do(offline: bool) -> str:
 
 def _is_ours(folder: Path) -> bool:
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_json(folder / "config.json").get("model_type") in MODEL_TYPES
+    except (CheckpointError, OSError):
         return False
-    return isinstance(config, dict) and config.get("model_type") in MODEL_TYPES
 
 
 def _missing(folder: Path) -> list[str]:
     """Returns the files that a complete checkpoint would hold and this folder does not."""
-    wanted = ["config.json"]
-    try:
-        named = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        wanted += sorted({str(Path(name)) for name in named})
-    except FileNotFoundError:
-        wanted.append(SINGLE)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        wanted.append(INDEX + " (unreadable)")
-    return [name for name in wanted if not (folder / name).is_file()]
+    weights = [SINGLE]
+    if (folder / INDEX).exists():
+        try:
+            weights = sorted(set(read_index(folder).values()))
+        except (CheckpointError, OSError):
+            weights = [f"{INDEX} (unreadable)"]
+    return [name for name in ("config.json", *weights) if not (folder / name).is_file()]
 
 
 def _first_line(error: Exception) -> str:

@@ -26,7 +26,8 @@ from gesso.models.offload_plan import OffloadPlan
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, cast_finite, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.tensors import cast_finite, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.weight_index import INDEX, SINGLE, read_index
 from gesso.nn.cpu_threads import use_performance_cores
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.layer_stream import LayerStream
@@ -34,7 +35,7 @@ from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
-SINGLE, GGUF = "model.safetensors", "model.gguf"
+GGUF = "model.gguf"
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -179,16 +180,13 @@ def load_folder(
     if stored is not None and quantize is not None:
         raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
     found = outline(folder, target, dtype, stored)
-    model, plan = found.model, None
-    if offload is not None:
-        tower = tower_bytes(found.files, found.dtype)
-        plan = plan_offload(model, tower, offload.device_memory, offload.working, offload.needs_all)
-    if offload is not None and plan is not None and offload.tell is not None:
-        offload.tell(plan.sentence(offload.store.rate()))
-    streamed = tuple(f"layers.{number}.experts" for number in (() if plan is None else plan.layers))
+    model = found.model
+    plan = None if offload is None else _plan_and_tell(found, offload)
+    streamed = () if plan is None else tuple(f"layers.{number}.experts" for number in plan.layers)
+    on_host = tuple(f"{layer}." for layer in streamed)
 
     def place(name: str) -> torch.device:
-        return torch.device("cpu") if name.startswith(tuple(f"{layer}." for layer in streamed)) else target
+        return torch.device("cpu") if name.startswith(on_host) else target
 
     wanted = model.state_dict()
     if experts is not None:
@@ -207,6 +205,15 @@ def load_folder(
         model.offload = plan
         LayerStream([model.get_submodule(layer) for layer in streamed], offload.store)
     return model
+
+
+def _plan_and_tell(found: Outline, offload: Offload) -> OffloadPlan | None:
+    """Plans what of a model streams from host memory, and tells the user; None where all of it fits its device."""
+    tower = tower_bytes(found.files, found.dtype)
+    plan = plan_offload(found.model, tower, offload.device_memory, offload.working, offload.needs_all)
+    if plan is not None and offload.tell is not None:
+        offload.tell(plan.sentence(offload.store.rate()))
+    return plan
 
 
 def _whole_numbers(config: ModelConfig, stored: Quantization | None, only: Container[str] | None) -> int:
@@ -231,10 +238,7 @@ def weight_files(folder: Path) -> dict[str, Path]:
         CheckpointError: there are no weights, or the index names a file that is missing.
     """
     if (folder / INDEX).exists():
-        weight_map = read_json(folder / INDEX).get("weight_map")
-        if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
-            raise CheckpointError(f"{INDEX} in {folder} has no weight_map from tensors to file names")
-        files = {name: folder / Path(file).name for name, file in weight_map.items()}
+        files = {name: folder / Path(file).name for name, file in read_index(folder).items()}
         for path in sorted(set(files.values())):
             if not path.exists():
                 raise CheckpointError(f"{path.name}, named by {INDEX}, is missing in {folder}")

@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 
 from gesso.errors import HubError, OptionError
 from gesso.file_lock import held_folder, hold
-from gesso.json_files import read_json
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape
-from gesso.models.hub import INDEX, SINGLE, fetch, hub_errors, resolve
+from gesso.models.hub import fetch, hub_errors, resolve
 from gesso.models.pull_folder import INCOMING, close, move_in, stale_files
 from gesso.models.quantization.tiles import check_disk
 from gesso.models.remote import RemoteFile, RemoteModel
+from gesso.models.weight_index import INDEX, SINGLE, read_index
 
 Progress = Callable[[int], None]
 """Is called with the number of bytes that have arrived since."""
@@ -67,12 +67,8 @@ def weight_files(model: RemoteModel, folder: Path) -> list[RemoteFile]:
         HubError: the Hub lacks one.
         CheckpointError: the index cannot be read.
     """
-    names, known = [SINGLE], {file.name: file for file in model.files}
-    if INDEX in known:
-        named = read_json(folder / INDEX).get("weight_map")
-        if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
-            raise HubError(f"{INDEX} of {model.name} has no weight_map from tensors to file names")
-        names = sorted(set(named.values()))
+    known = {file.name: file for file in model.files}
+    names = sorted(set(read_index(folder).values())) if INDEX in known else [SINGLE]
     for name in names:
         if name not in known:
             raise HubError(f"{model.name} lacks {name}: an incomplete upload")

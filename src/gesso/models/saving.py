@@ -19,14 +19,15 @@ from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES, dtype_name
-from gesso.models.loading import OWN_DEFAULTS, SINGLE, weight_files
+from gesso.models.loading import OWN_DEFAULTS, weight_files
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.staging import staged
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
-from gesso.models.tensors import INDEX, cast_finite, read_tensor
+from gesso.models.tensors import cast_finite, read_tensor
 from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
+from gesso.models.weight_index import INDEX, SINGLE
 
 SHARD_BYTES = 5 * 10**9
 _OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
@@ -126,9 +127,7 @@ def _write_weights(
         write_tensors(folder / files[-1], images)
     if count > 1:
         names = {hf_name: files[i] for i, shard in enumerate(shards) for name in shard for hf_name in _hf_names(name)}
-        names |= dict.fromkeys(images, files[-1])
-        total = sum((folder / file).stat().st_size for file in files)
-        write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
+        write_index(folder, names | dict.fromkeys(images, files[-1]))
 
 
 def _named(name: str, whole: Tensor, kind: torch.dtype) -> dict[str, Tensor]:
@@ -215,3 +214,14 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
     os.replace(partial, path)
+
+
+def write_index(folder: Path, weight_map: Mapping[str, str]) -> int:
+    """Writes the index of the weights' files in a folder; returns the bytes of these.
+
+    Args:
+        weight_map: the name of each tensor's file, by the tensor's Hugging Face name.
+    """
+    total = sum((folder / file).stat().st_size for file in set(weight_map.values()))
+    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))})
+    return total

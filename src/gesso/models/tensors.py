@@ -13,8 +13,8 @@ from gesso.errors import CheckpointError
 from gesso.models.gguf.file import GgufFile
 from gesso.models.gguf.names import is_gguf
 from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
+from gesso.models.weight_index import INDEX
 
-INDEX = "model.safetensors.index.json"
 FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Types that weights which are not packed are stored in, by the names of safetensors."""
 TILE = 1 << 20

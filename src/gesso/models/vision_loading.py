@@ -64,14 +64,7 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
         model = VisionModel(read_vision_config(config.vision_config), config.hidden_size)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
     wanted = model.state_dict()
-    names = {name: to_hf(name) for name in wanted}
-    foreign = sorted(name for name in files.keys() - names.values() if not name.startswith(DEAD))
-    if foreign:
-        raise CheckpointError(f"unknown tensors of the vision tower in {folder}: {', '.join(foreign[:4])}")
-    missing = sorted(names.values() - files.keys())
-    if missing:
-        raise CheckpointError(f"tensors of the vision tower missing in {folder}: {', '.join(missing[:4])}")
-    places = {name: (hf_name, files[hf_name]) for name, hf_name in names.items()}
+    places = _places(folder, files, wanted)
 
     def read() -> dict[str, Tensor]:
         return dict(_tensors(places, wanted, str(target), kind))
@@ -83,6 +76,22 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
         return _DeferredVisionModel(model.config, config.hidden_size, read).eval().requires_grad_(False)
     model.load_state_dict(read(), strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def _places(folder: Path, files: Mapping[str, Path], wanted: Mapping[str, Tensor]) -> dict[str, tuple[str, Path]]:
+    """Returns the published name and the file of each tensor that is `wanted`.
+
+    Raises:
+        CheckpointError: one is missing, or there are others that are not known.
+    """
+    names = {name: to_hf(name) for name in wanted}
+    foreign = sorted(name for name in files.keys() - names.values() if not name.startswith(DEAD))
+    if foreign:
+        raise CheckpointError(f"unknown tensors of the vision tower in {folder}: {', '.join(foreign[:4])}")
+    missing = sorted(names.values() - files.keys())
+    if missing:
+        raise CheckpointError(f"tensors of the vision tower missing in {folder}: {', '.join(missing[:4])}")
+    return {name: (hf_name, files[hf_name]) for name, hf_name in names.items()}
 
 
 def _tensors(

@@ -48,15 +48,6 @@ def same_json(reference: str, text: str) -> bool:
         return False
 
 
-def valid(text: str) -> bool:
-    """Says whether `text` is JSON at all."""
-    try:
-        _canonical(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _canonical(text: str) -> str:
     # Compared as text because Python finds 1, 1.0 and True equal.
     return json.dumps(json.loads(text, object_pairs_hook=_unique), sort_keys=True)

@@ -26,6 +26,7 @@ from gesso.models.quantization.plan import Quantization, read_quantization, repl
 from gesso.models.quantization.scales import EXPONENTS, Product, choose_exponent, scale_of
 from gesso.models.quantization.tiles import places
 from gesso.models.saving import save_folder
+from gesso.models.weight_index import INDEX
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.nf4 import NF4
@@ -124,7 +125,7 @@ def test_a_calibrated_checkpoint_is_nearer_to_its_source(source: Path, made: Pat
     assert quantize_folder(source, tmp_path / "plain", CHOSEN).calibration is None
     errors = [(outputs(load_folder(f, "cpu", "float32")) - exact).norm() for f in (tmp_path / "plain", made)]
     assert errors[1] < errors[0]
-    names = [set(json.loads((f / convert.INDEX).read_text("utf-8"))["weight_map"]) for f in (tmp_path / "plain", made)]
+    names = [set(json.loads((f / INDEX).read_text("utf-8"))["weight_map"]) for f in (tmp_path / "plain", made)]
     assert names[0] - names[1] == {COPY}  # of a norm that is another now
     assert not (made / calibration.FILE).exists()
     assert describe(made)["quantized"] == "dense int4 (groups of 32), experts nf4; calibrated on 3 prompts"

@@ -17,12 +17,13 @@ from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.adapters import attach, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import INDEX, load_folder, weight_files
+from gesso.models.loading import load_folder, weight_files
 from gesso.models.quantization import convert
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.saving import save_folder, write_tensors
 from gesso.models.state_dict_adapter import to_hf
+from gesso.models.weight_index import INDEX
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_tensors

@@ -15,10 +15,11 @@ from gesso.engine.engine import Engine, Request
 from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapters import attach, merge
-from gesso.models.loading import INDEX, load_folder, weight_files
+from gesso.models.loading import load_folder, weight_files
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.models.saving import save_folder
+from gesso.models.weight_index import INDEX
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation, make_batch

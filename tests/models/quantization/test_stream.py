@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gesso.errors import CheckpointError, HubError, OptionError
-from gesso.models.loading import INDEX, SINGLE, load_folder
+from gesso.models.loading import load_folder
 from gesso.models.quantization import stream
 from gesso.models.quantization.convert import QuantizeReport, quantize_folder
 from gesso.models.quantization.plan import Quantization
@@ -22,6 +22,7 @@ from gesso.models.quantization.stream import quantize_stream
 from gesso.models.quantization.stream_plan import make_plan, read_source
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
+from gesso.models.weight_index import INDEX, SINGLE
 from gesso.nn.quant.integer import Int4, Int8
 from models.breaking_hub import FIRST, REPO, SECOND, Hub, point_at, serving, write_in_two
 

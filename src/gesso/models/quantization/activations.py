@@ -29,7 +29,7 @@ OBSERVED = ("input_norm", "pre_mlp_norm", "pre_experts_norm", "self_conditioning
 
 
 @torch.no_grad()
-def observe(model: DiffusionGemma, prompts: Sequence[Sequence[int]], seed: int = 0) -> dict[str, Tensor]:
+def observe(model: DiffusionGemma, prompts: Sequence[Sequence[int]]) -> dict[str, Tensor]:
     """Answers prompts in part, and returns what was seen, on the CPU.
 
     Args:
@@ -40,7 +40,7 @@ def observe(model: DiffusionGemma, prompts: Sequence[Sequence[int]], seed: int =
         magnitude of all rows; and `layers.I.router.experts` [R, k] of the same rows.
     """
     width = model.config.canvas_length
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     each = max(1, BATCH // width)
     with _recorded(model) as (rows, sums):
         for begin in range(0, len(prompts), each):

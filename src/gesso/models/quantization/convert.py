@@ -31,9 +31,9 @@ from gesso.models.quantization.folding import Folds
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.quantization.resume import Written
 from gesso.models.quantization.tiles import check_disk, form_of, pack_tiles, places
-from gesso.models.saving import copy_text_files, refuse_filled, write_json, write_tensors
+from gesso.models.saving import copy_text_files, refuse_filled, write_index, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, read_tensor, sources
+from gesso.models.tensors import check_copies, check_finite, open_checked, read_tensor, sources
 from gesso.nn.quant.base import Format
 
 Progress = Callable[[int, int], None]
@@ -80,55 +80,86 @@ def quantize_folder(
     out = check_out(out, chosen)
     if calibrate is not None:
         calibrate.check(chosen)
-    plain, packed, forms = plan_folder(source, chosen)
-    files = weight_files(source)
-    found = sources(source, files, plain)
-    changed = {to_hf(name) for name in plain if form_of(name, forms)}
-    changed |= set() if calibrate is None else calibration.observed_norms(list(plain))
-    repeated = set(check_copies(files, changed, torch.float32))
-    own = {hf_name for hf_name, _ in found.values()}
-    others = {name: path for name, path in files.items() if name not in own | repeated}
+    plan = _plan(source, chosen, calibrate)
     partial = resume.partial_of(out)
-    of = resume.fingerprint(files.values(), write_quantization(chosen))
-    told = None if calibrate is None else calibrate.described(chosen, of["files"])
-    layers: dict[str, list[str]] = {}
-    for name in plain:
-        layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
-    work = [*layers.values(), list(others)] if others else list(layers.values())
-    shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
-    with resume.started(partial, calibration.with_calibration(of, told), Written) as done:
-        written = sum((partial / shard).stat().st_size for shard in done.shards)
+    of = resume.fingerprint(plan.files.values(), write_quantization(chosen))
+    calibrated = None if calibrate is None else calibrate.described(chosen, of["files"])
+    with resume.started(partial, calibration.with_calibration(of, calibrated), Written) as done:
         try:
-            _check_space(out, packed, forms, found, others, written)
+            _check_space(out, plan, written=sum((partial / shard).stat().st_size for shard in done.shards))
         except OptionError:
             if not done.shards:  # what is done already waits for room
                 shutil.rmtree(partial, ignore_errors=True)
             raise
         try:
-            experts = packed.config.num_experts
-            scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
-            for number, (file, names) in enumerate(zip(shards, work, strict=True)):
-                progress(number, len(shards))
-                if file in done.shards:
-                    continue
-                folds = Folds() if scales is None else scales.folds(names)
-                held: dict[str, Tensor] = {}
-                for name in names:
-                    held |= (
-                        _copy(name, others[name])
-                        if name in others
-                        else _pack(name, *found[name], plain[name], form_of(name, forms), done, folds)
-                    )
-                write_tensors(partial / file, held)
-                done.weight_map |= dict.fromkeys(held, file)
-                done.shards.append(file)
-                done.save(partial)
-            after = finish_folder(source, partial, out, chosen, done, told)
+            scales = None
+            if calibrate is not None:
+                experts = plan.packed.config.num_experts
+                scales = Calibrator(source, partial, calibrate, plan.forms, plan.found, experts, done)
+            _write_shards(plan, partial, done, scales, progress)
+            after = finish_folder(source, partial, out, chosen, done, calibrated)
         except GessoError:  # it would end so again
             shutil.rmtree(partial, ignore_errors=True)
             raise
-    before = sum(path.stat().st_size for path in set(files.values()))
+    before = sum(path.stat().st_size for path in set(plan.files.values()))
     return QuantizeReport(before, after, done.worst, done.tensor, calibration.report(done))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Tells what is made of each tensor of a checkpoint."""
+
+    files: dict[str, Path]
+    """The file of each tensor, by Hugging Face name."""
+    plain: dict[str, Tensor]
+    """Tensors of the text model, without storage, by our name."""
+    packed: DiffusionGemma
+    """The quantized model, without storage."""
+    forms: dict[str, Format]
+    """Formats of its layers."""
+    found: dict[str, tuple[str, Path]]
+    """Hugging Face name and file of each tensor of the text model, by our name."""
+    others: dict[str, Path]
+    """Files of tensors that are copied as they are, such as those of a vision tower, by Hugging Face name."""
+
+    def shards(self) -> dict[str, list[str]]:
+        """Returns the tensors of each file that is written: a layer's, and those of no layer; `others` come last."""
+        layers: dict[str, list[str]] = {}
+        for name in self.plain:
+            layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
+        parts = [*layers.values(), *([list(self.others)] if self.others else [])]
+        return {f"model-{i:05d}-of-{len(parts):05d}.safetensors": names for i, names in enumerate(parts, 1)}
+
+
+def _plan(source: Path, chosen: Quantization, calibrate: Calibration | None) -> _Plan:
+    """Finds what is made of each tensor; see `quantize_folder`."""
+    plain, packed, forms = plan_folder(source, chosen)
+    files = weight_files(source)
+    found = sources(source, files, plain)
+    changed = {to_hf(name) for name in plain if form_of(name, forms)}
+    if calibrate is not None:
+        changed |= calibration.observed_norms(list(plain))
+    known = {hf_name for hf_name, _ in found.values()}.union(check_copies(files, changed, torch.float32))
+    others = {name: path for name, path in files.items() if name not in known}
+    return _Plan(files, plain, packed, forms, found, others)
+
+
+def _write_shards(plan: _Plan, partial: Path, done: Written, scales: Calibrator | None, progress: Progress) -> None:
+    """Writes the files that are not done yet."""
+    shards = plan.shards()
+    for number, (file, names) in enumerate(shards.items()):
+        progress(number, len(shards))
+        if file in done.shards:
+            continue
+        folds = Folds() if scales is None else scales.folds(names)
+        held: dict[str, Tensor] = {}
+        for name in names:
+            copied = plan.others.get(name)
+            held |= _pack(name, plan, done, folds) if copied is None else {name: read_tensor(name, copied)}
+        write_tensors(partial / file, held)
+        done.weight_map |= dict.fromkeys(held, file)
+        done.shards.append(file)
+        done.save(partial)
 
 
 def check_out(out: Path, chosen: Quantization) -> Path:
@@ -186,9 +217,7 @@ def finish_folder(
     Raises:
         OSError: something cannot be written, or `out` has been filled meanwhile.
     """
-    after = sum((partial / file).stat().st_size for file in done.shards)
-    weight_map = dict(sorted(done.weight_map.items()))
-    write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": weight_map})
+    after = write_index(partial, done.weight_map)
     copy_text_files(source, partial)
     for name in ("generation_config.json", OWN_DEFAULTS):
         if (source / name).exists():
@@ -202,14 +231,9 @@ def finish_folder(
     return after
 
 
-def _copy(name: str, path: Path) -> dict[str, Tensor]:
-    return {name: read_tensor(name, path)}
-
-
-def _pack(
-    name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, done: Written, folds: Folds
-) -> dict[str, Tensor]:
-    """Returns what is written of one tensor, by Hugging Face name."""
+def _pack(name: str, plan: _Plan, done: Written, folds: Folds) -> dict[str, Tensor]:
+    """Returns what is written of a tensor of the text model, by Hugging Face name."""
+    (hf_name, path), like, form = plan.found[name], plan.plain[name], form_of(name, plan.forms)
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
             tensor = file.get_tensor(hf_name)
@@ -229,18 +253,11 @@ def _tiles(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice,
         yield place, whole[place]
 
 
-def _check_space(
-    out: Path,
-    packed: DiffusionGemma,
-    forms: dict[str, Format],
-    found: dict[str, tuple[str, Path]],
-    others: dict[str, Path],
-    written: int,
-) -> None:
+def _check_space(out: Path, plan: _Plan, *, written: int) -> None:
     """Raises OptionError where the disk has no room for the packed tensors and those that are copied, but for the bytes
-    that are written."""
-    state, new = packed.state_dict(), packed_names(packed, forms)
+    that are `written` already."""
+    state, new = plan.packed.state_dict(), packed_names(plan.packed, plan.forms)
     needed = sum(state[name].nbytes for name in new) - written
-    for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
+    for hf_name, path in [*(plan.found[name] for name in state if name not in new), *plan.others.items()]:
         needed += read_tensor(hf_name, path).nbytes
     check_disk(out, needed)

@@ -46,6 +46,8 @@ _A_UPPER = re.compile(r"\b([Aa]) (?=upper)", re.IGNORECASE)
 """Is wrong before the name of a style, as `UpperCamelCase`."""
 _PLEASE_TWICE = re.compile(r"\b(please),? please\b", re.IGNORECASE)
 _QUESTIONS = ("How ", "Which ", "What ")
+_MARKS = ".?!:"
+"""Marks that a request may end with."""
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
 _BEHIND = 4
@@ -123,11 +125,7 @@ class Slots:
         """Draws the words of a sentence as people write them, most of them common, without marks; a third begin
         with a capital."""
         while True:
-            pattern = self.rng.choice(_PLAIN_SENTENCES.unseen if self.reworded else _PLAIN_SENTENCES.seen)
-            first, second, third = self.words(3)
-            values = {"w1": first, "w2": second, "w3": third, "name": self.first_name(), "city": self.city()}
-            text = expand(pattern, self.rng).format(**values, n=self.number(3), m=self.number(2))
-            words = text.split()
+            words = self._filled(_PLAIN_SENTENCES).split()
             if self.rng.random() < 0.3 and words[0] not in words[1:]:
                 words[0] = words[0].capitalize()
             if any(is_unseen(word) and len(word) > 2 for word in words) == self.unseen:
@@ -136,12 +134,16 @@ class Slots:
     def prose(self) -> str:
         """Draws one or two sentences as people write them, with capitals and marks."""
         while True:
-            pattern = self.rng.choice(_PROSE.unseen if self.reworded else _PROSE.seen)
-            first, second, third = self.words(3)
-            values = {"w1": first, "w2": second, "w3": third, "name": self.first_name(), "city": self.city()}
-            text = expand(pattern, self.rng).format(**values, n=self.number(3), m=self.number(2))
+            text = self._filled(_PROSE)
             if self.unseen or not any(is_unseen(word) and len(word) > 2 for word in re.findall(r"[^\W\d_]+", text)):
                 return text
+
+    def _filled(self, phrasings: Phrasings) -> str:
+        """Draws one of the sentences, with words, names and numbers in its places."""
+        pattern = self.rng.choice(phrasings.unseen if self.reworded else phrasings.seen)
+        first, second, third = self.words(3)
+        values = {"w1": first, "w2": second, "w3": third, "name": self.first_name(), "city": self.city()}
+        return expand(pattern, self.rng).format(**values, n=self.number(3), m=self.number(2))
 
     def stem(self) -> str:
         """Draws a short word, as parts of identifiers and keys are."""
@@ -253,25 +255,25 @@ class Slots:
             if self.rng.random() < 0.2 and (ask[-1] == "?" or ask[-1].isalnum()):
                 ask = ask.rstrip("?") if ask[-1] == "?" else f"{ask}."
             return ask.replace(_DATA, data)
-        if not data:
-            if (
-                shell == "{Ask}"
-                and ask.startswith(_QUESTIONS)
-                and ask[-1] not in ".?!:"
-                and ". " not in ask
-                and "? " not in ask
-            ):
-                ask += "?"
-            return ask if ask[-1] in ".?!:" or self.rng.random() < 0.3 else ask + "."
-        behind = len(_LAYOUTS) if not says_below(ask) else _BEHIND
-        layout = self.rng.choices(_LAYOUTS[:behind], _LAYOUT_WEIGHTS[:behind])[0]
+        if data:
+            return self._laid_out(ask, data)
+        one_sentence = ask[-1] not in _MARKS and ". " not in ask and "? " not in ask
+        if shell == "{Ask}" and ask.startswith(_QUESTIONS) and one_sentence:
+            return f"{ask}?"
+        return self._with_stop(ask, 0.3)
+
+    def _laid_out(self, ask: str, data: str) -> str:
+        """Puts the data before a request or behind it."""
+        count = _BEHIND if says_below(ask) else len(_LAYOUTS)
+        layout = self.rng.choices(_LAYOUTS[:count], _LAYOUT_WEIGHTS[:count])[0]
         if "\n" in data and layout == _LAYOUTS[0]:
             layout = _LAYOUTS[1]
-        if not layout.startswith("{ask}:"):
-            ask = ask if ask[-1] in ".?!:" or self.rng.random() < 0.4 else ask + "."
-        else:
-            ask = ask.rstrip("?.:")
+        ask = ask.rstrip("?.:") if layout.startswith("{ask}:") else self._with_stop(ask, 0.4)
         return layout.replace("{ask}", ask).replace("{data}", data)
+
+    def _with_stop(self, text: str, bare: float) -> str:
+        """Ends a text with a full stop where it has no mark at its end, but for a share `bare` of the texts."""
+        return text if text[-1] in _MARKS or self.rng.random() < bare else f"{text}."
 
     def question(self, phrasings: Phrasings, **values: object) -> str:
         """Draws a whole message that is a question already; sometimes without capital or mark."""

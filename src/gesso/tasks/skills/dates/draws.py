@@ -14,15 +14,11 @@ def draw_year(rng: random.Random) -> int:
     return rng.randint(first, last)
 
 
-def draw_date(rng: random.Random, ends: float = 0.12) -> datetime.date:
-    """Draws a date.
-
-    Args:
-        ends: the share of first and last days of months, where counting is hard.
-    """
+def draw_date(rng: random.Random) -> datetime.date:
+    """Draws a date; one in eight is the first or the last day of its month, where counting is hard."""
     year, month = draw_year(rng), rng.randint(1, 12)
     last = length(year, month)
-    day = rng.choice((1, last)) if rng.random() < ends else rng.randint(1, last)
+    day = rng.choice((1, last)) if rng.random() < 0.12 else rng.randint(1, last)
     return datetime.date(year, month, day)
 
 

@@ -86,25 +86,10 @@ class Sums(Skill):
         return dataclasses.replace(example, prompt=slots.choice(_TOLD, ask=whole, bare=bare))
 
     def _two(self, slots: Slots) -> Example:
-        """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
+        """Draws a sum, a difference or a product of two numbers, in signs or in words."""
         rng = slots.rng
         sign = rng.choices("+-*", _SIGN_WEIGHTS if slots.unseen else _TRAINED_SIGN_WEIGHTS)[0]
-        longest = rng.choices((1, 2, 3, 4), (0.1, 0.3, 0.35, 0.25))[0]
-        if sign == "*":
-            first, second = rng.choice(((1, 1), (2, 1), (2, 1), (1, 2), (1, 2), (2, 2), (3, 1), (1, 3), (4, 1)))
-        else:
-            first, second = longest, rng.randint(1, longest)
-            if rng.random() < 0.5:
-                second = longest
-            if rng.random() < 0.25:
-                first, second = second, first
-        a, b = _number(slots, first), _number(slots, second)
-        if rng.random() < _TYPICAL_SHARE:
-            a, b = draw_factors(rng) if sign == "*" else draw_terms(rng)
-            if rng.random() < (0.5 if sign == "+" else 0.1):
-                a, b = b, a
-        if sign == "-" and a < b and rng.random() < _UPRIGHT:
-            a, b = b, a
+        a, b = _two_numbers(slots, sign)
         answer = str(a + b if sign == "+" else a - b if sign == "-" else a * b)
         most = 10_000 if rng.random() < 0.3 else 1000
         spelled = a < most and b < most and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
@@ -257,6 +242,26 @@ def _writer(slots: Slots, share: float) -> Callable[[int], str]:
     if slots.rng.random() >= share:
         return str
     return lambda number: as_said(spell(number), slots.rng) if number <= 100 else str(number)
+
+
+def _two_numbers(slots: Slots, sign: str) -> tuple[int, int]:
+    """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
+    rng = slots.rng
+    longest = rng.choices((1, 2, 3, 4), (0.1, 0.3, 0.35, 0.25))[0]
+    if sign == "*":
+        first, second = rng.choice(((1, 1), (2, 1), (2, 1), (1, 2), (1, 2), (2, 2), (3, 1), (1, 3), (4, 1)))
+    else:
+        first, second = longest, rng.randint(1, longest)
+        if rng.random() < 0.5:
+            second = longest
+        if rng.random() < 0.25:
+            first, second = second, first
+    a, b = _number(slots, first), _number(slots, second)
+    if rng.random() < _TYPICAL_SHARE:
+        a, b = draw_factors(rng) if sign == "*" else draw_terms(rng)
+        if rng.random() < (0.5 if sign == "+" else 0.1):
+            a, b = b, a
+    return (b, a) if sign == "-" and a < b and rng.random() < _UPRIGHT else (a, b)
 
 
 def _number(slots: Slots, digits: int) -> int:
