@@ -1,5 +1,6 @@
 """`gesso finetune`, `merge`, `generate --adapter` and `--estimate`: from a file of examples to an adapter in use."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +11,10 @@ from cli.conftest import Gesso
 from gesso.api import load
 from gesso.cli import training
 from gesso.errors import OptionError
+from gesso.models.hub import resolve
+from gesso.models.loading import read_model_config
 from gesso.train.config import TrainConfig
+from gesso.train.finetune import LEARNING_RATES, SMALL_RATES, default_learning_rate
 from gesso.train.recipe import Recipe
 
 ADAPTER = {"adapter_config.json", "adapter_model.safetensors"}
@@ -213,6 +217,32 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
     best = min(line["held_out_encoder_loss"] for line in held_out)
     assert [line for line in held_out if line["best"]][-1]["held_out_encoder_loss"] == best
     assert all(line["held_out_denoiser_loss"] > 0 for line in held_out)
+    first = held_out[0]
+    told = f"step 1: held-out loss {first['held_out_encoder_loss']:.4f} (of the canvases, which do not learn: "
+    assert told in outcome.err
+    assert set(first) == {"step", "held_out_denoiser_loss", "held_out_encoder_loss", "best"}
+
+
+@pytest.mark.parametrize(
+    ("options", "rate"),
+    [((), 3e-3), (("--method", "full"), 3e-4), (("--learning-rate", 7e-4), 7e-4)],
+)
+def test_a_learning_rate_that_nobody_gave_suits_the_model_and_is_told(
+    gesso: Gesso, data: Path, tmp_path: Path, options: tuple[object, ...], rate: float
+) -> None:
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--steps", 1, "--batch-size", 1, *options)
+    assert outcome.code == 0, outcome.err
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()[0])
+    assert line["learning_rate"] == rate
+    assert (f"learning rate {rate:g}, the default" in outcome.err) == ("--learning-rate" not in options)
+
+
+def test_large_models_have_the_usual_learning_rates() -> None:
+    small = read_model_config(resolve("mini"))
+    large = dataclasses.replace(small, vocab_size=600_000)
+    for method in ("lora", "qlora", "full"):
+        assert default_learning_rate(method, large) == LEARNING_RATES[method]
+        assert default_learning_rate(method, small) == SMALL_RATES[method]
 
 
 @pytest.mark.parametrize(

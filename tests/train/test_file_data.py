@@ -27,6 +27,7 @@ from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
 from gesso.train.recipe import Data
 
+ROOT = Path(__file__).parents[2]
 MINI = resolve("mini")
 TOKENIZER = Tokenizer.from_folder(MINI)
 TEMPLATE = ChatTemplate.from_folder(MINI)
@@ -444,7 +445,9 @@ GOOD = {"text": "good"}
         (chat(user("x"), {"role": "bot", "content": "y"}), "message 2: unknown role 'bot'; known: system"),
         (chat({"role": ["user"], "content": "y"}), "message 1: unknown role"),
         (chat(user("x") | {"weight": 1}, assistant("y")), "message 1: unknown key 'weight'; known: role, content"),
-        (chat(user("x"), assistant("y", refusal=None)), "message 2: unknown key 'refusal'; known: role, content"),
+        (chat(user("x"), assistant("y", refusal="no")), "message 2: unknown key 'refusal'; known: role, content"),
+        (chat(user("x"), assistant("y"), parallel_tool_calls="no"), "parallel_tool_calls must be true or false"),
+        ({"text": "x", "parallel_tool_calls": True}, "this one holds text, parallel_tool_calls"),
         (chat(user("x")), "no assistant message to train on"),
         (chat(user("x"), assistant("y", weight=0)), "no assistant message to train on"),
         (chat(assistant("y")), "message 1: nothing stands before"),
@@ -490,6 +493,35 @@ def test_a_bad_line_is_refused_by_its_number(make: Make, tmp_path: Path, line: L
     with pytest.raises(DataError, match=what) as caught:
         make(GOOD, "", line, GOOD)
     assert str(caught.value).startswith(f"{tmp_path / 'data.jsonl'}, line 3: ")
+
+
+def test_of_several_flaws_all_lines_are_told(make: Make) -> None:
+    with pytest.raises(DataError, match=r"line 2: text is empty; flaws in other lines, too: 4, 5$"):
+        make(GOOD, {"text": ""}, GOOD, "{", chat(user("x")), GOOD)
+    with pytest.raises(
+        DataError, match=r"line 1: no JSON .*; flaws in other lines, too: 2, 3, 4, 5, 6, 7, 8, 9, 10 \.\.\.$"
+    ):
+        make(*["a book"] * 12)
+
+
+@pytest.mark.parametrize("line", ["a book", "[", b"PAR1\x15\xff", {"conversations": []}, {"instruction": "x"}])
+def test_a_line_of_another_format_is_told_where_to_turn(make: Make, line: Line) -> None:
+    with pytest.raises(DataError) as caught:
+        make(line)
+    page, _, heading = str(caught.value.hint).split(":")[0].partition("#")
+    headings = [line for line in (ROOT / page).read_text("utf-8").splitlines() if line.startswith("#")]
+    assert heading in [line.strip("# ").lower().replace(" ", "-") for line in headings]
+
+
+def test_a_chat_may_hold_what_other_programs_write(make: Make) -> None:
+    plain = pairs(make(chat(user("hi"), assistant("7", tool_calls=None))))
+    written = chat(
+        user("hi") | {"name": None, "audio": None},
+        assistant("7", refusal=None, function_call=None),
+        parallel_tool_calls=False,
+        metadata=None,
+    )
+    assert pairs(make(written)) == plain
 
 
 def test_unfinished_thoughts_are_refused_when_they_are_stripped_too(make: Make) -> None:

@@ -12,14 +12,11 @@ from gesso.cli.flag_names import flags_in_refusals
 if TYPE_CHECKING:
     from gesso.train.config import Optimizer, Precision
     from gesso.train.data_encoder import Thinking
-    from gesso.train.file_data import FileData
     from gesso.train.finetune import Method
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
 DRAFT_ROUNDS = 3
-COPYING = 0.5
-"""Share of the answers' words that prompts hold from which on the option for them is named."""
 Files = Annotated[list[Path] | None, typer.Argument(help=DATA)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 SamplePrompts = Annotated[
@@ -73,7 +70,9 @@ def finetune(
             help="The causal pass alone learns, no canvases; on for models that write token by token.",
         ),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="2e-4, or 2e-5 with full; 3e-3 and 3e-4 below 30 million parameters.")
+    ] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
     held_out_file: HeldOutFiles = None,
@@ -149,6 +148,7 @@ def finetune(
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
     from gesso.cli.adapter_base import note_other_base
     from gesso.cli.finetune_checks import check_contradictions, check_evaluation
+    from gesso.cli.finetune_plan import print_plan
     from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
@@ -267,29 +267,5 @@ def finetune(
     from gesso.cli.training import is_main_process, print_result, run_command
 
     if is_main_process():
-        _print_data(cast("FileData", recipe.examples), vary_copies, settings.evaluation_examples if every else 0)
+        print_plan(recipe, vary_copies, settings.evaluation_examples if every else 0, learning_rate is None)
     return run_command(recipe, run, partial(print_result, recipe, out))
-
-
-def _print_data(examples: "FileData", vary_copies: float, evaluated: int) -> None:
-    """Prints what the data holds and how much of it is evaluated, and names the option for answers that take words from
-    their prompts.
-
-    Args:
-        evaluated: held-out examples that are, at most.
-    """
-    from gesso.cli.progress import stderr_console
-
-    told = stderr_console(markup=False, emoji=False)
-    told.print(examples.report.summary, style="dim")
-    if 0 < evaluated < (held_out := examples.report.held_out):
-        told.print(
-            f"the held-out loss is that of the first {evaluated:,} of {held_out:,} held out: --evaluation-examples",
-            style="dim",
-        )
-    if not vary_copies and (share := examples.copied_share()) >= COPYING:
-        told.print(
-            f"{share:.0%} of the answers' words stand in their prompts: where they are taken as they are,"
-            " --vary-copies 0.9 teaches to copy any",
-            style="dim",
-        )

@@ -60,7 +60,7 @@ class ProgressCallback(TrainingCallback):
         self.task: Any = None
 
     def started(self, step: int, last: int, trainable: int) -> None:
-        self.console.print(f"training {trainable:,} numbers, steps {step + 1} to {last}", style="dim")
+        self.console.print(f"training {trainable:,} parameters, steps {step + 1} to {last}", style="dim")
         self.task = self.progress.add_task("train", total=last, completed=step, note="")
 
     def stepped(self, step: int, record: Record | None) -> None:

@@ -12,7 +12,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """May stand before the first line of a file."""
 CHANGED = "put it back as it was to go on, or train into another --out"
 """What to do about a file that changed while a run reads it."""
-LINE_KEYS = ("messages", "tools", "prompt", "completion", "source", "text")
+LINE_KEYS = ("messages", "tools", "parallel_tool_calls", "prompt", "completion", "source", "text")
+OTHER_FORMATS = "docs/finetuning.md#from-other-formats: JSON lines from text, CSV, Parquet, Alpaca, ShareGPT"
+"""What to do about a line that is of another format."""
 MESSAGE_KEYS = {
     "system": ("content",),
     "developer": ("content",),
@@ -64,23 +66,26 @@ def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
     except DataError:
         raise
     except UnicodeDecodeError as error:
-        raise DataError(f"no UTF-8 (byte {error.start + 1})") from None
+        raise DataError(f"no UTF-8 (byte {error.start + 1})", hint=OTHER_FORMATS) from None
     except json.JSONDecodeError as error:
-        raise DataError(f"no JSON ({error.msg}, column {error.colno}); every line holds one JSON object") from None
+        raise DataError(
+            f"no JSON ({error.msg}, column {error.colno}); every line holds one JSON object", hint=OTHER_FORMATS
+        ) from None
     except RecursionError:
         raise DataError("nested too deeply to be read") from None
     except ValueError:  # the interpreter's own limit of digits
         raise DataError("a number of thousands of digits") from None
     if not isinstance(fields, dict):
-        raise DataError(f"must be a JSON object, not {_kind(fields)}")
-    _require_known(fields, known)
+        raise DataError(f"must be a JSON object, not {_kind(fields)}", hint=OTHER_FORMATS)
+    _require_known(fields, known, hint=OTHER_FORMATS)
     return fields
 
 
-def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in fields:
-        if name not in known:
-            raise DataError(f"unknown key {name!r}; known: {', '.join(known)}")
+def _require_known(fields: Mapping[str, Any], known: Sequence[str], hint: str | None = None) -> None:
+    """Refuses other keys by name, but for those of null: programs that write tables give every line every key."""
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            raise DataError(f"unknown key {name!r}; known: {', '.join(known)}", hint=hint)
 
 
 def _string(fields: Mapping[str, Any], name: str) -> str:

@@ -112,7 +112,7 @@ def most_images(files: Sequence[Path]) -> int:
                     try:
                         most = max(most, _images_in(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line))
                     except DataError as error:
-                        raise DataError(f"{path}, line {number}: {error}") from None
+                        raise DataError(f"{path}, line {number}: {error}", hint=error.hint) from None
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from None
     return most

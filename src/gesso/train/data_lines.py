@@ -3,12 +3,14 @@
 A line is one JSON object, of one of three kinds:
 
     {"messages": [...], "tools": [...]}       a chat: every assistant message is an example; tools may be left out.
-                                              Parts of its messages may be images
+                                              Parts of its messages may be images. "parallel_tool_calls", as OpenAI's
+                                              files have it, asks nothing: a chat shows the calls that were made
     {"prompt": "...", "completion": "..."}    a pair: one user message and its answer; "source" may be the text that
                                               the completion changes, which canvases then may start from
     {"text": "..."}                           plain text, for continued pre-training
 """
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,9 @@ class LineReader:
         if vary is not None:
             fields = vary(fields)
         given = {name: value for name, value in fields.items() if value is not None}
-        if "messages" in given and given.keys() <= {"messages", "tools"}:
+        if "messages" in given and given.keys() <= {"messages", "tools", "parallel_tool_calls"}:
+            if not isinstance(given.get("parallel_tool_calls", False), bool):
+                raise DataError("parallel_tool_calls must be true or false")
             return self._chat(given["messages"], given.get("tools"), folder)
         if given.keys() == {"prompt", "completion"}:
             return self._pair(text_of(given, "prompt"), text_of(given, "completion"))
@@ -51,7 +55,7 @@ class LineReader:
             old, new = (self._pair(prompt, text_of(given, name)) for name in ("source", "completion"))
             return Change(old, new)
         if given.keys() == {"text"}:
-            return Text(self._encoder, self._encoder.encode_after_bos(text_of(given, "text")))
+            return Text(self._encoder, array("i", self._encoder.encode_after_bos(text_of(given, "text"))))
         raise DataError(
             "a line holds messages (and tools), or prompt and completion (and source), or text; "
             f"this one holds {', '.join(given) or 'nothing'}"

@@ -1,6 +1,7 @@
 """Defines what a line of training data can be: a chat, a pair of texts, a change or plain text. Each gives examples."""
 
 import dataclasses
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,7 +34,7 @@ class Text:
     """Cuts plain text after bos where a canvas ends if it is too long, so that no piece but the last has a gap."""
 
     encoder: DataEncoder
-    ids: list[int]
+    ids: "array[int]"
 
     @property
     def _piece(self) -> int:
@@ -55,7 +56,7 @@ class Text:
         model = self.encoder.model
         if part < self.parts[-1]:
             piece = self.ids[part * self._piece : (part + 1) * self._piece]
-            return Conversation([model.bos_token_id], piece, ends=False)
+            return Conversation([model.bos_token_id], piece.tolist(), ends=False)
         rest = self.ids[part * self._piece :] if part else self.ids
         return Conversation([model.bos_token_id], [*rest, model.eos_token_id])
 

@@ -29,12 +29,13 @@ from gesso.train.data_encoder import DataEncoder, FileDataConfig
 from gesso.train.data_fields import parse_line
 from gesso.train.data_lines import LineReader
 from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
+from gesso.train.long_texts import LongTexts
 from gesso.train.varied_copies import copied_share, copied_words, format_words, vary_copies
 
 WINDOW = 32
 """Batches of like length are made within so many batches of an epoch's order."""
 SAMPLE = 1000
-"""Examples that tell which copied words belong to the format."""
+"""Examples whose lines tell which copied words belong to the format."""
 
 
 class FileData:
@@ -75,6 +76,7 @@ class FileData:
         self._reader = LineReader(encoder)
         self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._files: list[DataFile] = []
+        self._long_texts = LongTexts()
         scan = Scan(self._reader, config.max_length)
         for path, times in Counter(path.resolve() for path in (*files, *held_out_files)).items():
             if times > 1:
@@ -148,13 +150,20 @@ class FileData:
         """Reads examples; those of an epoch may have other words."""
         conversations = []
         for (number, offset, part, _), line in zip(examples.tolist(), self._lines(examples), strict=True):
-            folder = self._files[number].path.parent
+            place, folder = (number, offset), self._files[number].path.parent
+            if text := self._long_texts.get(place):
+                conversations.append(text.conversation(part))
+                continue
             conversation = None
             if epoch is not None and self._config.vary_copies:
                 rng = random.Random(f"{self._config.seed}/{epoch}/{number}/{offset}")
                 if rng.random() < self._config.vary_copies:
                     conversation = self._varied(line, folder, part, rng)
-            conversations.append(conversation or self._reader.read(line, folder).conversation(part))
+            if conversation is None:
+                record = self._reader.read(line, folder)
+                self._long_texts.add(place, record)
+                conversation = record.conversation(part)
+            conversations.append(conversation)
         return conversations
 
     def _varied(self, line: bytes, folder: Path, part: int, rng: random.Random) -> Conversation | None:
@@ -181,7 +190,10 @@ class FileData:
         return copied_share(self._sample())
 
     def _sample(self) -> list[dict[str, Any]]:
-        return [parse_line(line) for line in self._lines(self._train[:SAMPLE])]
+        examples = self._train[:SAMPLE]
+        places = examples[["file", "offset"]]
+        firsts = np.append(True, places[1:] != places[:-1])[: len(examples)]  # of their lines
+        return [parse_line(line) for line in self._lines(examples[firsts])]
 
     def _read_format(self) -> frozenset[str]:
         """Returns the copied words that belong to the format.

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gesso.errors import DataError, TextError
+from gesso.errors import DataError, TextError, UserError
 from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED
 from gesso.train.data_lines import LineReader
 
@@ -20,6 +20,8 @@ SPACE = b" \t\r\n"
 EXAMPLE = np.dtype([("file", "<i4"), ("offset", "<i8"), ("part", "<i4"), ("length", "<i4")])
 ROW = struct.Struct("<iqii")
 """One `EXAMPLE`, written."""
+MOST_FLAWS = 10
+"""Lines with flaws after which a file is read no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Scan:
         self._first_too_long: str | None = None
 
     def read(self, path: Path, held_out: Callable[[bytes], bool]) -> DataFile:
-        """Checks every line of a file.
+        """Checks every line of a file; of several flaws the first is told, and the lines of the others.
 
         Args:
             held_out: says of a line's bytes whether it is kept for evaluation.
@@ -113,6 +115,7 @@ class Scan:
         """
         digest = hashlib.sha256()
         lines, offset = self._lines, 0
+        flaws: dict[int, UserError] = {}
         with _open(path) as file:
             try:
                 found = fstat(file.fileno())
@@ -126,35 +129,41 @@ class Scan:
                     if line:
                         self._lines += 1
                         side = self.held_out if held_out(line) else self.train
-                        self._add(line, start, path, number, side)
+                        try:
+                            self._add(line, start, path, number, side)
+                        except (DataError, TextError) as error:
+                            flaws[number] = error
+                            if len(flaws) == MOST_FLAWS:
+                                break
             except OSError as error:
                 raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        if flaws:
+            (number, first), *others = flaws.items()
+            also = f"; flaws in other lines, too: {', '.join(str(other) for other, _ in others)}" if others else ""
+            more = " ..." if len(flaws) == MOST_FLAWS else ""
+            raise DataError(f"{path}, line {number}: {first}{also}{more}", hint=first.hint)
         if self._lines == lines:
             raise DataError(f"{path} is empty")
         self._files += 1
         return DataFile(path, found.st_size, found.st_mtime_ns, digest.hexdigest())
 
     def _add(self, line: bytes, offset: int, path: Path, number: int, side: bytearray) -> None:
-        where = f"{path}, line {number}"
-        try:
-            record = self._reader.read(line, path.parent)
-            for part in record.parts:
-                conversation = record.conversation(part)
-                prompt, answer = len(conversation.prompt), len(conversation.answer)
-                if prompt + answer > self._max_length:
-                    self._too_long += 1
-                    self._first_too_long = self._first_too_long or where
-                    continue
-                side += ROW.pack(self._files, offset, part, prompt + answer)
-                self._images += len(conversation.images)
-                self._soft_tokens += sum(image.length for image in conversation.images)
-                if side is self.train:
-                    self._prompt_tokens += prompt
-                    self._answer_tokens += answer
-                    self._longest = max(self._longest, prompt + answer)
-                    self._changes += bool(conversation.source)
-        except (DataError, TextError) as error:
-            raise DataError(f"{where}: {error}") from None
+        record = self._reader.read(line, path.parent)
+        for part in record.parts:
+            conversation = record.conversation(part)
+            prompt, answer = len(conversation.prompt), len(conversation.answer)
+            if prompt + answer > self._max_length:
+                self._too_long += 1
+                self._first_too_long = self._first_too_long or f"{path}, line {number}"
+                continue
+            side += ROW.pack(self._files, offset, part, prompt + answer)
+            self._images += len(conversation.images)
+            self._soft_tokens += sum(image.length for image in conversation.images)
+            if side is self.train:
+                self._prompt_tokens += prompt
+                self._answer_tokens += answer
+                self._longest = max(self._longest, prompt + answer)
+                self._changes += bool(conversation.source)
 
     def report(self) -> Report:
         """Returns the counts of all files read."""

@@ -28,7 +28,11 @@ from gesso.train.vision import vision_input_of
 
 Method = Literal["full", "lora", "qlora"]
 LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
-"""Defaults for models of billions of parameters; small ones want ten to fifty times as much."""
+"""Defaults for models of billions of parameters."""
+SMALL = 30_000_000
+"""Parameters below which a model takes `SMALL_RATES`: at the others it learns next to nothing in three epochs."""
+SMALL_RATES: dict[Method, float] = {"full": 3e-4, "lora": 3e-3, "qlora": 3e-3}
+"""Defaults for models of the bundled ones' size."""
 
 SOURCE_SHARE = 0.5
 
@@ -42,7 +46,7 @@ class Plan:
     steps: int | None = None
     """Steps, instead of epochs."""
     learning_rate: float | None = None
-    """None takes the method's default."""
+    """None takes the method's default for a model of this size."""
     warmup_share: float = 0.05
     """Share of all steps."""
     source_share: float | None = None
@@ -70,6 +74,13 @@ class Plan:
             raise OptionError(
                 f"learning_rate must be above 0 and finite, got {self.learning_rate}", option="learning_rate"
             )
+
+
+def default_learning_rate(method: Method, model: ModelConfig) -> float:
+    """Returns the learning rate that a method takes by itself, which depends on the model's size."""
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in DiffusionGemma(model).parameters())
+    return (SMALL_RATES if parameters < SMALL else LEARNING_RATES)[method]
 
 
 def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationConfig) -> bool:
@@ -176,7 +187,7 @@ def finetune_recipe(
         denoiser_loss_weight=0.0 if causal_only else train.denoiser_loss_weight,
         source_probability=usual if plan.source_share is None else plan.source_share,
         steps=steps,
-        learning_rate=LEARNING_RATES[plan.method] if plan.learning_rate is None else plan.learning_rate,
+        learning_rate=plan.learning_rate or default_learning_rate(plan.method, model),
         warmup_steps=math.ceil(plan.warmup_share * steps),
     )
     if settings.evaluate_every and not examples.report.held_out:

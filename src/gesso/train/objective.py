@@ -18,7 +18,7 @@ from gesso.train.held_out import held_out_losses
 from gesso.train.on_policy import OnPolicyLoss
 from gesso.train.prefetch import prefetched_batches
 from gesso.train.recipe import Recipe
-from gesso.train.records import Evaluation, EvaluationRecord, Record, StepRecord
+from gesso.train.records import CausalEvaluationRecord, Evaluation, EvaluationRecord, Record, StepRecord
 from gesso.train.retention import RetentionLoss
 from gesso.train.step import LossModule, micro_batches
 from gesso.train.vision import BatchImages
@@ -96,4 +96,5 @@ class DenoisingObjective(Objective):
 
     def evaluation(self, measures: Sequence[float], *, step: int, best: bool) -> EvaluationRecord:
         denoiser, encoder = measures if self._denoises else reversed(measures)
-        return EvaluationRecord(step, round(denoiser, 5), round(encoder, 5), best)
+        kind = EvaluationRecord if self._denoises else CausalEvaluationRecord
+        return kind(step, round(denoiser, 5), round(encoder, 5), best)

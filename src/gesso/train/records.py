@@ -102,6 +102,19 @@ class EvaluationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class CausalEvaluationRecord(EvaluationRecord):
+    """Holds the same losses where the causal pass learns alone."""
+
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return (
+            f"held-out loss {self.held_out_encoder_loss:.4f}"
+            f" (of the canvases, which do not learn: {self.held_out_denoiser_loss:.4f})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyEvaluation:
     """Holds the rewards of answers to the held-out prompts; also a line of `metrics.jsonl`."""
 

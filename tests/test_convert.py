@@ -1,0 +1,74 @@
+"""`examples/convert.py` turns data of other formats into lines that training takes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from train.test_file_data import open_data
+
+SCRIPT = Path(__file__).parent.parent / "examples" / "convert.py"
+HI = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}]
+SAID = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "x"}]
+
+
+def convert(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *files], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"instruction": "hi", "input": "", "output": "x"},
+        {"conversations": SAID},
+        {"messages": HI, "source": "somewhere"},
+        {"prompt": HI[:1], "completion": HI[1:]},
+        {"question": "hi", "answer": "x", "id": 5},
+        {"prompt": "hi", "response": "x"},
+    ],
+)
+def test_a_row_becomes_a_chat(tmp_path: Path, row: dict[str, object]) -> None:
+    path, out = tmp_path / "rows.json", tmp_path / "data.jsonl"
+    path.write_text(json.dumps([row, row]), "utf-8")
+    out.write_text(convert(path).stdout, "utf-8")
+    assert [json.loads(line) for line in out.read_text("utf-8").splitlines()] == [{"messages": HI}] * 2
+    assert open_data([out]).report.examples == 2
+
+
+def test_instruction_and_system_message(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"system": "s", "instruction": "a", "input": "b", "output": "c"}) + "\n", "utf-8")
+    messages = json.loads(convert(path).stdout)["messages"]
+    assert [(m["role"], m["content"]) for m in messages] == [("system", "s"), ("user", "a\n\nb"), ("assistant", "c")]
+
+
+def test_tables(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('\ufeffprompt,completion\nhi,"a\nb"\n', "utf-8")
+    assert json.loads(convert(path).stdout)["messages"][1]["content"] == "a\nb"
+
+
+def test_plain_text_is_cut_between_paragraphs(tmp_path: Path) -> None:
+    text = "\n\n".join(f"Zürich {i} " + "z" * (300 if i % 7 else 5000) for i in range(60)) + "\n"
+    path, out = tmp_path / "book.md", tmp_path / "data.jsonl"
+    path.write_text(text, "utf-8")
+    out.write_text(convert(path).stdout, "utf-8")
+    found = [json.loads(line)["text"] for line in out.read_text("utf-8").splitlines()]
+    assert "".join(found) == text
+    assert len(found) > 10
+    assert all(len(piece) < 5100 + 4000 for piece in found)
+
+
+def test_rows_that_are_not_known_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    for row, what in (
+        ({"colour": "red"}, "holds colour, which is no format that is known here"),
+        ({"conversations": [{"from": "tool", "value": "x"}]}, "a turn is from 'tool'; known: system, human"),
+    ):
+        path.write_text(json.dumps(row), "utf-8")
+        ended = convert(path)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(f"{path}, row 1: {what}")
