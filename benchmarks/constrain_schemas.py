@@ -164,7 +164,7 @@ def judge(family: Family, name: str, group: dict[str, Any], automaton: ByteAutom
 def timed(schema: Any, tokenizer: Tokenizer | None) -> tuple[ByteAutomaton, float]:
     """The automaton over bytes, and the CPU seconds of compiling: to bytes, or for a vocabulary."""
     started = time.process_time()
-    with budget.within(budget.Budget()):
+    with budget.python_bounds(), budget.within(budget.Budget()):
         expression = schema_expression(schema)[0]
         read = time.process_time() - started
         automaton = compile_bytes(expression)

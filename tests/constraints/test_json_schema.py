@@ -590,6 +590,64 @@ APART: list[tuple[Any, list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
+KINDS = [f"k{number}" for number in range(24)]
+CHAINED: list[tuple[Any, list[Any], list[Any]]] = [
+    # A chain of conditions: all but a few combinations of them want one property to have two values.
+    (
+        {
+            "type": "object",
+            "properties": {"t": {"enum": KINDS}, **{name: {"type": ["integer", "string"]} for name in KINDS}},
+            "additionalProperties": False,
+            "required": ["t"],
+            "allOf": [
+                {"if": {"properties": {"t": {"const": name}}}, "then": kind(name, **{name: INTEGER})}
+                for name in KINDS
+            ],
+        },
+        [{"t": "k0", "k0": 1}, {"t": "k23", "k1": "x", "k23": 2}],
+        [{"t": "k0"}, {"t": "k1", "k0": 1}, {"t": "k23", "k23": "x"}, {"k0": 1}, {"t": "x"}],
+    ),
+    # The same where the property may be missing: all conditions hold then.
+    (
+        {
+            "properties": {"t": {"$ref": "#/$defs/tag"}, "n": {}},
+            "allOf": [
+                {"if": {"properties": {"t": {"const": name}}}, "then": {"properties": {"n": {"minimum": place}}}}
+                for place, name in enumerate(KINDS)
+            ],
+            "$defs": {"tag": STRING},
+        },
+        [{"t": "k3", "n": 3}, {"t": "k22", "n": 40}, {"n": 23}, {"t": "x", "n": -1}, {"t": "k9", "n": "x"}],
+        [{"t": "k3", "n": 2}, {"n": 22}, {"t": 3}],
+    ),
+    # Objects are told apart by what they must have, other values not at all: those are valid under all branches.
+    (
+        {
+            "oneOf": [
+                {"anyOf": [{"properties": {"t": {"const": name}, name: INTEGER, "n": STRING}, "required": ["t", name],
+                            "additionalProperties": False} for name in KINDS]},
+                {"properties": {"t": {"const": "other"}}, "required": ["t"]},
+            ]
+        },
+        [{"t": "k0", "k0": 1}, {"t": "k23", "k23": 1, "n": "x"}, {"t": "other", "n": 1}],
+        [1, "x", None, [], {}, {"t": "k0"}, {"t": "k0", "k0": "x"}, {"t": "x"}],
+    ),
+    # What one branch says of a property the other one says too: that it does not hold need never be written.
+    (
+        {
+            **kind(a={"$ref": "#/$defs/list"}, b=STRING),
+            "oneOf": [
+                {"properties": {"a": {"$ref": "#/$defs/list"}}, "required": ["a"]},
+                {"properties": {"b": STRING}, "required": ["b"]},
+            ],
+            "$defs": {"list": {"type": "array", "items": INTEGER, "uniqueItems": True}},
+        },
+        [{"a": [1, 2]}, {"b": "x"}],
+        [{"a": [1, 1]}, {}, {"a": [1], "b": "x"}, {"a": [1, 1], "b": "x"}],
+    ),
+]  # fmt: skip
+
+
 LISTED: list[tuple[Any, list[Any], list[Any]]] = [
     # Members come in the order in which the schema names them, those inside of them too.
     ({"enum": [{"b": 1, "a": 2}], "properties": {"a": {}, "b": {}}}, [{"a": 2, "b": 1}], [{"a": 2}]),
@@ -615,7 +673,7 @@ LISTED: list[tuple[Any, list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "valid", "invalid"), [*APART, *LISTED])
+@pytest.mark.parametrize(("schema", "valid", "invalid"), [*APART, *CHAINED, *LISTED])
 def test_branches_and_values_are_told_apart(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
     automaton = compiled(schema)
     for value in valid:

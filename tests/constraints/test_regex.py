@@ -371,6 +371,29 @@ def test_the_begin_in_a_look_ahead_at_the_begin(pattern: str) -> None:
             assert automaton.matches(text) == (re.search(pattern, text) is not None), text
 
 
+BOUNDED = [
+    r"^(?!.*\bab\b)[ab-]*$", r"^(?=.*\bab\b).*$", r"^(?=\bab\b|b)[ab-]+$", r"^(?!a\b$)a?[ab-]*$", r"^(?!-*b\Bb)[ab-]+$",
+    r"^(?=.*\ba\b)(?!.*\bb\b).*$", r"^(?!.*\b(?:a|bb)\b).*$", r"^[a-](?!b)|^(?!.*\bb\b)b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", BOUNDED)
+def test_word_boundaries_in_a_look_ahead_at_the_begin_are_those_of_re(pattern: str) -> None:
+    texts = ["".join(letters) for length in range(1, 6) for letters in itertools.product("ab-", repeat=length)]
+    for automaton, read in ((compiled(pattern), re.fullmatch), (compile_bytes(parse_search(pattern)), re.search)):
+        taken = [text for text in texts if read(pattern, text)]
+        assert 0 < len(taken) < len(texts)
+        assert [text for text in texts if automaton.matches(text)] == taken
+
+
+@pytest.mark.parametrize("pattern", [r"a(?!\bb)b", r"a(?=b\b)b", r"(?:^|a)(?!\bb)b"])
+def test_word_boundaries_in_a_look_ahead_elsewhere_are_refused(pattern: str) -> None:
+    with pytest.raises(OptionError, match="a word boundary in a group"):
+        parse(pattern)
+    with pytest.raises(OptionError, match="a word boundary in a group"):
+        parse(r"(?!\bab)[a-z]+", part=True)
+
+
 def test_the_begin_in_a_look_ahead_elsewhere_is_refused() -> None:
     with pytest.raises(OptionError, match="not at the begin"):
         parse_search("a(?!^b)c")
@@ -379,6 +402,7 @@ def test_the_begin_in_a_look_ahead_elsewhere_is_refused() -> None:
 EDGES = [
     r"(?=ab\Z)[ab]+", r"(?!ab\Z)[ab]+", r"(?=.*b\Z)a*[ab]", r"a(?!b\Z)[ab]*", r"\Aa+\Z|b\Z", r"(?=\Aa)[ab]*",
     r"b|(?=^a)[ab]*", r"(?!\A(?:a|b\Z))[ab]*", r"(?=[^$]*[$^])[ab$^]*", r"(?=a)[ab^]+", r"(?![ab]+[$^]{1})[ab^$]*",
+    r"(?=a)\Aa", r"(?=a)(?:b|^a)", r"(?!.*b)^[ab]+", r"(?=a)(?!^ab)[ab]+", r"b|(?=.*b\Z)(?=\Aa)[ab]*",
 ]  # fmt: skip
 
 
@@ -393,7 +417,7 @@ def test_anchors_in_a_look_ahead_and_behind_it_are_those_of_re(pattern: str) -> 
         assert [text for text in texts if automaton.matches(text)] == taken
 
 
-@pytest.mark.parametrize("pattern", [r"x(?=\Aa)a", r"x(?!^a)a", r"(?=a)\Aa", r"(?=a)(?:b|^a)"])
+@pytest.mark.parametrize("pattern", [r"x(?=\Aa)a", r"x(?!^a)a", r"x(?=a)\Aa", r"x(?=a)(?:b|^a)"])
 def test_a_begin_that_may_be_elsewhere_is_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match=r"\^"):
         parse(pattern)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gesso.constraints import budget
+from gesso.constraints.json_contradictions import Contradictions
 from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
@@ -41,6 +42,7 @@ class Alternatives:
         """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
         """Positive while ways in which a schema fails may be left out where they cannot be said."""
+        self._contradictions = Contradictions(document, self._alone)
         self._unsaid: OptionError | None = None
         """Why the first of those was left out, in the `oneOf` that is being read."""
 
@@ -266,7 +268,7 @@ class Alternatives:
             return self.apart(one, other, pointer)
 
         before, self._unsaid = self._unsaid, None
-        kept = under_one(branches, wholes, without, apart, self._leaving_out)
+        kept = under_one(branches, wholes, without, apart, self._leaving_out, MAX_ALTERNATIVES)
         if not kept:
             self.document.unsaid = self.document.unsaid or self._unsaid
         self._unsaid = before
@@ -283,10 +285,26 @@ class Alternatives:
     def _both(self, one: list[Alternative], other: list[Alternative], pointer: str) -> list[Alternative]:
         if len(one) * len(other) > 16 * MAX_ALTERNATIVES:
             raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
-        merged = [
-            (merge(a, b), a_refs + b_refs[len(_common(a_refs, b_refs)) :]) for a, a_refs in one for b, b_refs in other
-        ]
-        return self._checked([way for way in merged if not _impossible(way[0])], pointer)
+        merged: list[Alternative] = []
+        for a, a_refs in one:
+            budget.current().check()
+            for b, b_refs in other:
+                both = merge(a, b)
+                if not _impossible(both):
+                    merged.append((both, a_refs + b_refs[len(_common(a_refs, b_refs)) :]))
+        return self._checked(self._contradictions.without(merged), pointer)
+
+    def _alone(self, schema: Schema) -> list[Plain] | None:
+        """All alternatives of a schema by itself, whatever may be left out just now; None where they are not known."""
+        cuts, narrowing, self._narrowing = self._cuts, self._narrowing, 0
+        try:
+            found = self.expand(schema, "#", ())
+            return [way for way, _ in found] if self._cuts == cuts else None
+        except OptionError:
+            budget.current().check()
+            return None
+        finally:
+            self._cuts, self._narrowing = cuts, narrowing
 
     def _checked(self, found: list[Alternative], pointer: str) -> list[Alternative]:
         if len(found) > MAX_ALTERNATIVES:

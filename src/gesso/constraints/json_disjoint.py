@@ -95,14 +95,14 @@ def _disjoint_objects(one: Plain, other: Plain, apart: Apart) -> bool:
     if len(required) > other.get("maxProperties", len(required)):
         return True
     for name in required:
-        of_one, of_other = _of_property(one, name), _of_property(other, name)
+        of_one, of_other = of_property(one, name), of_property(other, name)
         if False in of_other or (of_one and of_other and apart(_all(of_one), _all(of_other))):
             return True
     return False
 
 
-def _of_property(schema: Plain, name: str) -> list[Schema]:
-    """What is certainly said of a property's value."""
+def of_property(schema: Plain, name: str) -> list[Schema]:
+    """Returns what a plain schema certainly says of a property's value."""
     found = []
     for properties, patterns, additional in schema.get("shapes", ()):
         if name in properties:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from gesso.constraints.json_disjoint import Apart, disjoint
 from gesso.constraints.json_keywords import Plain, merge, says_more, types
 from gesso.constraints.json_negation import absent
+from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
 
 Refs = tuple[str, ...]
@@ -28,6 +29,7 @@ def under_one(
     without: Callable[[list[Alternative], int], list[Alternative]],
     apart: Apart,
     leaving_out: Callable[[], AbstractContextManager[None]],
+    most: int,
 ) -> list[Alternative]:
     """Returns the alternatives of all branches, each without what is valid under another one.
 
@@ -35,6 +37,7 @@ def under_one(
         branches, wholes, apart: see `told_apart`.
         without: takes what is valid under a branch, by its number, out of alternatives.
         leaving_out: lets what it takes out be less than all, where not every way to fail can be said.
+        most: alternatives beyond which they are told apart by a property instead, where that is found.
 
     Raises:
         OptionError: of no branch it can be said.
@@ -48,10 +51,9 @@ def under_one(
         for second, other in enumerate(wholes):
             if second == number:
                 continue
-            shared = [way for way in ways if other is None or not _all_disjoint(way[0], other, apart)]
+            alone, shared = _alone_and_shared(ways, other, apart)
             if not shared:
                 continue
-            alone = [way for way in ways if way not in shared]
             with leaving_out():
                 try:
                     parted = without(shared, second)
@@ -62,6 +64,8 @@ def under_one(
                     parted, failed = [], error
             ways = without_repeated([*alone, *parted])
         kept += ways
+        if len(kept) > most:
+            return told_apart(branches, wholes, apart) or kept
     if failed is not None and not kept:
         raise failed
     return kept
@@ -106,6 +110,37 @@ def _narrower(plain: Plain, other: list[Alternative]) -> list[Plain]:
 
 def _all_disjoint(plain: Plain, other: list[Alternative], apart: Apart) -> bool:
     return all(disjoint(plain, schema, apart) for schema, _ in other)
+
+
+def _alone_and_shared(
+    ways: list[Alternative], other: list[Alternative] | None, apart: Apart
+) -> tuple[list[Alternative], list[Alternative]]:
+    """Alternatives that have no value in common with another branch, and those that may have one. Of one that lets all
+    values pass that are no objects, these may well be all that it has in common."""
+    if other is None:
+        return [], ways
+    alone, shared = [], []
+    for way in ways:
+        objects, *rest = _by_type(way)
+        if _all_disjoint(way[0], other, apart):
+            alone.append(way)
+        elif rest and _all_disjoint(objects[0], other, apart):
+            alone.append(objects)
+            shared += rest
+        else:
+            shared.append(way)
+    return alone, shared
+
+
+def _by_type(alternative: Alternative) -> list[Alternative]:
+    """The objects of an alternative, and apart from them the other values, if there are such and it does not list
+    them."""
+    plain, refs = alternative
+    names = types(plain)
+    if names == {"object"} or "object" not in names or "enum" in plain or not {"required", "shapes"} & plain.keys():
+        return [alternative]
+    parts: list[Plain] = [{"type": "object"}, {"type": [name for name in TYPES if name in names - {"object"}]}]
+    return [(merge(plain, part), refs) for part in parts]
 
 
 def without_repeated(ways: list[Alternative]) -> list[Alternative]:

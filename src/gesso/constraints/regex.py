@@ -10,7 +10,8 @@ Look-aheads and word boundaries are supported in both, in groups where these can
     ^ $ \A \z \Z   the begin and the end of the whole text
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
-    (?=..) (?!..) \b \B   outside of groups, and in groups that are repeated four times at most
+    (?=..) (?!..) \b \B   outside of groups, and in groups that are repeated four times at most; \b \B also in a
+        look-ahead at the begin of the text
     \p{L} \P{Letter} \p{gc=Lu}   general categories, of Rust's and ECMAScript's dialects
     (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect
 
@@ -35,6 +36,7 @@ from gesso.constraints.expression import (
 )
 from gesso.constraints.measures import holds_anchor, may_be_empty
 from gesso.constraints.placeholders import has_half_characters
+from gesso.constraints.regex_groups import closing
 from gesso.constraints.regex_repeats import Repeats
 from gesso.errors import OptionError
 
@@ -113,14 +115,18 @@ class _Parser(Repeats):
             options.append(self.concatenation(tail, head))
         return options[0] if len(options) == 1 else union(options)
 
-    def concatenation(self, tail: Expression | None, head: Expression = EMPTY, behind_word: bool = False) -> Expression:
+    def concatenation(
+        self, tail: Expression | None, head: Expression = EMPTY, behind_word: bool = False, begins: bool = False
+    ) -> Expression:
         """Parts in a row. `tail`, what may follow up to the end of the text, is known outside of all groups only: there
         a look-ahead is an intersection, or a difference, with all that follows it, and a boundary of words one with
-        what stands before it, `head` and all, and with what follows. `behind_word` says what is before all that."""
+        what stands before it, `head` and all, and with what follows. `behind_word` says what is before all that, and
+        `begins` that nothing is."""
         parts: list[Expression] = [] if head == EMPTY else [head]
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
             if tail is not None and (self.sees("(?=") or self.sees("(?!")):
-                return sequence(*parts, self.look_ahead(tail, parts == [Anchor(at_end=False)] or self.begins()))
+                at_begin = parts[-1:] == [Anchor(at_end=False)] or (begins and not parts) or self.begins()
+                return sequence(*parts, self.look_ahead(tail, at_begin))
             if tail is not None and (self.sees("\\b") or self.sees("\\B")):
                 return self.boundary(sequence(*parts) if parts else EMPTY, tail, behind_word)
             parts.append(self.quantified())
@@ -169,32 +175,40 @@ class _Parser(Repeats):
         negative = self.pattern[self.at + 2] == "!"
         self.at += 3
         self.depth += 1
-        # What is taken away has to be read the other way.
-        self.wide ^= negative
-        inner = EMPTY if self.sees(")") else self.alternatives()
-        self.wide ^= negative
-        self.depth -= 1
-        if not self.take(")"):
-            raise self.refuse("an unmatched (", begin)
+        end = closing(self.pattern, begin)
+        if at_begin and not self.part and end is not None and boundaries(self.pattern[begin + 3 : end]):
+            # It is known what stands before: nothing.
+            ahead = self.by_itself(self.pattern[begin + 3 : end], negative)
+            self.at = end + 1
+            self.depth -= 1
+        else:
+            # What is taken away has to be read the other way.
+            self.wide ^= negative
+            inner = EMPTY if self.sees(")") else self.alternatives()
+            self.wide ^= negative
+            self.depth -= 1
+            if not self.take(")"):
+                raise self.refuse("an unmatched (", begin)
+            if holds_anchor(inner, at_end=False) and not at_begin:
+                raise self.refuse("^ in a look-ahead that is not at the begin is not supported", begin)
+            if holds_anchor(inner, at_end=True):
+                ahead = self.by_itself(self.pattern[begin + 3 : self.at - 1], negative)
+            else:
+                ahead = sequence(Whole(inner), _ANYTHING)
         if self.quantifier() is not None:
             raise self.refuse("a repeated look-ahead", begin)
-        if holds_anchor(inner, at_end=False) and not at_begin:
-            raise self.refuse("^ in a look-ahead that is not at the begin is not supported", begin)
-        if holds_anchor(inner, at_end=True):
-            ahead = self.anchored(self.pattern[begin + 3 : self.at - 1], negative)
-        else:
-            ahead = sequence(Whole(inner), _ANYTHING)
         self.looked_ahead = True
-        rest = self.concatenation(tail)
+        rest = self.concatenation(tail, begins=at_begin)
         self.looked_ahead = False
-        if holds_anchor(rest, at_end=False):
+        if holds_anchor(rest, at_end=False) and not at_begin:
             raise self.refuse("a look-ahead before ^ is not supported", begin)
         if self.part and may_be_empty(rest):
             raise self.refuse("a look-ahead at the end of what a terminal matches is not supported", begin)
         return difference(Whole(rest), ahead) if negative else intersection(Whole(rest), ahead)
 
-    def anchored(self, inside: str, negative: bool) -> Expression:
-        """A look-ahead with an end anchor: the text that it is matched against goes on to the end."""
+    def by_itself(self, inside: str, negative: bool) -> Expression:
+        """A look-ahead with an end anchor or a word boundary: the text that it is matched against goes on to the
+        end."""
         inner = _Parser(inside, self.ecma, self.wide ^ negative)
         inner.ignores_case, inner.takes_all = self.ignores_case, self.takes_all
         found = Whole(inner.parse(_ANYTHING))

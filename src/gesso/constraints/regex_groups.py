@@ -103,6 +103,21 @@ def _of_alternatives(text: str, head: int) -> Iterator[tuple[_Group, int, int]]:
         yield group, bars[bars.index(end) - 1] + 1, end
 
 
+def closing(text: str, at: int) -> int | None:
+    """Returns where the group that begins at `at` is closed; None where it is not."""
+    depth = 0
+    while at < len(text):
+        c = text[at]
+        if c == "[":
+            at = _behind_class(text, at)
+            continue
+        depth += (c == "(") - (c == ")")
+        if c == ")" and not depth:
+            return at
+        at += 1 + (c == "\\")
+    return None
+
+
 def _behind_class(text: str, at: int) -> int:
     """Where a class in brackets ends."""
     at += 1
