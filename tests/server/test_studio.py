@@ -1,15 +1,15 @@
 """The studio's files: what is served, to whom, and under which policy."""
 
-import gzip
 import json
 import logging
+import posixpath
 import re
 
 import pytest
 from starlette.testclient import TestClient
 
 from gesso.server.studio import POLICY, PREVIEW_POLICY
-from gesso.studio import PAGE, PREVIEW, page_files
+from gesso.studio import MEDIA_TYPES, PAGE, PREVIEW, page_files
 from server.conftest import make_client
 from server.fake import FakeService
 
@@ -17,24 +17,67 @@ FILES = page_files()
 SOURCES = {name: file.content.decode() for name, file in FILES.items()}
 
 
+def named_by(page: str) -> tuple[str, list[str]]:
+    """The version of a page, and the files that it names."""
+    named = re.findall(r'"studio/([0-9a-f]{16})/([^"]+)"', page)
+    (version,) = {version for version, _ in named}
+    assert page.count('"studio/') == len(named)
+    return version, [name for _, name in named]
+
+
 def test_the_page_and_all_its_files_are_served(client: TestClient) -> None:
     page = client.get("/")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    (version,) = set(re.findall(r'"studio/([0-9a-f]{16})/', page.text))
-    assert page.text.replace(f"studio/{version}/", "studio/") == SOURCES[PAGE]
-    for name, file in FILES.items():
-        for path, kept in ((f"/studio/{name}", "no-cache"), (f"/studio/{version}/{name}", "immutable")):
-            answer = client.get(path)
-            assert answer.status_code == 200
-            assert name == PAGE or answer.content == file.content
-            assert answer.headers["content-type"] == file.media_type
-            assert answer.headers["content-security-policy"] == (PREVIEW_POLICY if name == PREVIEW else POLICY)
-            assert answer.headers["x-content-type-options"] == "nosniff"
-            assert answer.headers["referrer-policy"] == "no-referrer"
-            assert kept in answer.headers["cache-control"]
+    version, named = named_by(page.text)
+    assert sorted(named) == ["icon.svg", PREVIEW, "studio.css", "studio.js"]
+    kept = [(f"/studio/{version}/{name}", name, "immutable") for name in named]
+    sources = [(f"/studio/{name}", name, "no-cache") for name in FILES]
+    for path, name, caching in kept + sources:
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == MEDIA_TYPES[f".{name.rpartition('.')[2]}"]
+        assert answer.headers["content-security-policy"] == (PREVIEW_POLICY if name == PREVIEW else POLICY)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert caching in answer.headers["cache-control"]
+        assert caching == "immutable" or answer.content == FILES[name].content
     assert page.headers["cache-control"] == "no-cache"
-    assert client.get("/studio/0123456789abcdef/main.js").status_code == 404
+    assert client.get("/studio/0123456789abcdef/studio.js").status_code == 404
+
+
+def test_one_script_and_one_sheet_hold_all_that_the_page_is_made_of(client: TestClient) -> None:
+    version, _ = named_by(client.get("/").text)
+    script, styles = (client.get(f"/studio/{version}/studio.{kind}").text for kind in ("js", "css"))
+    needed, found = {"main.js"}, set[str]()
+    while needed > found:
+        name = (needed - found).pop()
+        found.add(name)
+        targets = re.findall(r'^import .* from "(.+)";$', SOURCES[name], re.MULTILINE)
+        needed |= {posixpath.normpath(posixpath.join(posixpath.dirname(name), target)) for target in targets}
+    assert len(found) > 40
+    for name in found:
+        exported = re.findall(r"^export ((?:async )?(?:function|class|const) \w+)", SOURCES[name], re.MULTILINE)
+        assert all(f"\n{text}" in script for text in exported), name
+    sheets = re.findall(r'rel="stylesheet" href="studio/(.+)"', SOURCES[PAGE])
+    assert len(sheets) > 3
+    for name in sheets:
+        rules = [line for line in SOURCES[name].splitlines() if line.endswith("}") and not line.startswith(" ")]
+        assert rules
+        assert all(line in styles for line in rules), name
+
+
+def test_files_are_packed_for_who_takes_that(client: TestClient) -> None:
+    version, _ = named_by(client.get("/").text)
+    path = f"/studio/{version}/studio.js"
+    plain = client.get(path, headers={"Accept-Encoding": "identity, gzip;q=0"})
+    packed = client.get(path, headers={"Accept-Encoding": "br, gzip;q=0.8"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) < 0.4 * len(plain.content)
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
+    assert plain.headers["etag"] != packed.headers["etag"]
 
 
 def test_the_files_of_a_page_take_no_line_of_the_log_each(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,6 +114,9 @@ def test_what_a_browser_has_is_not_sent_again(client: TestClient) -> None:
     tag = client.get("/studio/main.js").headers["etag"]
     again = client.get("/studio/main.js", headers={"If-None-Match": tag})
     assert (again.status_code, again.content) == (304, b"")
+    assert (again.headers["etag"], again.headers["vary"]) == (tag, "Accept-Encoding")
+    for known, status in ((f'"x", W/{tag}', 304), ("*", 304), ('"x"', 200), (tag[1:-1], 200)):
+        assert client.get("/studio/main.js", headers={"If-None-Match": known}).status_code == status
     assert client.get("/studio/ui/dom.js").headers["etag"] != tag
     assert client.head("/").status_code == 200
 
@@ -89,8 +135,10 @@ def test_it_is_no_part_of_the_documented_interface(client: TestClient) -> None:
     assert not [path for path in client.get("/openapi.json").json()["paths"] if path == "/" or "studio" in path]
 
 
-def test_it_is_small() -> None:
-    assert sum(len(gzip.compress(file.content)) for file in FILES.values()) < 150_000
+def test_it_is_small(client: TestClient) -> None:
+    version, named = named_by(client.get("/").text)
+    files = ["/", *(f"/studio/{version}/{name}" for name in named)]
+    assert sum(int(client.get(path).headers["content-length"]) for path in files) < 75_000
 
 
 def test_it_asks_no_other_host_and_makes_no_html_of_texts() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import Finished
+from gesso.errors import QueueFullError
 from studio.conftest import OpenPage, ask, drawn, expect, ready
 from studio.test_canvas import canvas_of
-from studio.test_chat import finished
+from studio.test_chat import FAILED, finished
 
 ANSWER = 1
 """The turn of the first answer."""
@@ -107,3 +108,22 @@ def test_one_step_is_nothing_to_play(open_page: OpenPage, service: FakeService, 
     service.events = [frame(1), frame(2), block("a"), Finished(result())]
     ask(page, "y")
     expect(page.get_by_role("button", name="Play")).to_be_enabled()
+
+
+def test_a_message_that_goes_gives_the_focus_back(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=FAILED))
+    service.error = QueueFullError("64 requests wait already")
+    prompt = page.get_by_label("Your message")
+    prompt.fill("x")
+    prompt.press("Enter")
+    alert = page.get_by_role("alert")
+    alert.get_by_role("button", name="Close").press("Enter")
+    expect(alert).to_be_hidden()
+    expect(prompt).to_be_focused()
+    prompt.fill("x")
+    prompt.press("Enter")
+    service.error = None
+    alert.get_by_role("button", name="Try again").press("Enter")
+    finished(page, 4)
+    expect(alert).to_be_hidden()
+    expect(prompt).to_be_focused()

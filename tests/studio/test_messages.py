@@ -267,7 +267,7 @@ def test_what_is_typed_while_the_page_loads_stays(open_page: OpenPage, fake_url:
     def hold(route: Any) -> None:
         held.append(route)
 
-    page.route("**/main.js", hold)
+    page.route("**/studio.js", hold)
     page.reload(wait_until="commit")
     message = page.get_by_label("Your message")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()

@@ -62,6 +62,43 @@ def test_the_canvas_of_an_answer_comes_into_sight(open_page: OpenPage, service: 
     expect(cell).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("viewport", [NARROW, {"width": 360, "height": 640}])
+def test_on_a_phone_the_canvas_of_a_later_message_is_seen_while_it_resolves(
+    open_page: OpenPage, service: FakeService, fake_url: str, viewport: dict[str, int]
+) -> None:
+    page = ready(open_page(fake_url, viewport=viewport, has_touch=True, is_mobile=True))
+    service.events = [canvas_of(TOKENS), block("first\n\n" * 20), Finished(result())]
+    ask(page, "one")
+    service.events = [canvas_of(TOKENS)]
+    message = page.get_by_label("Your message")
+    message.fill("two")
+    message.press("Enter")
+    running = page.locator('.turn.assistant[data-state="running"]')
+    running.wait_for()
+    box, slider, stop = page.locator(".canvas"), page.locator(".player"), page.locator("#stop")
+    for part in (box, slider, stop):
+        expect(part).to_be_in_viewport(ratio=0.95)
+    expect(stop).to_be_focused()  # the keyboard, which would cover the canvas, goes with the focus of the message
+    for number in range(1, 4):
+        service.tickets[-1].send(block("word " * 64, canvas=number - 1))
+        service.tickets[-1].send(canvas_of(TOKENS, canvas=number))
+        page.locator(".figures", has_text=f"Canvas{number + 1}").wait_for()
+        drawn(page)
+        for part in (box, slider, stop):
+            expect(part).to_be_in_viewport(ratio=0.95)
+        assert seen(page)
+    page.evaluate("scrollTo(0, 0)")  # to read from the beginning on
+    service.tickets[-1].send(block("\n\nmore" * 20, canvas=3))
+    service.tickets[-1].send(canvas_of(TOKENS, canvas=4))
+    expect(running.get_by_text("more", exact=True)).to_have_count(20)
+    drawn(page)
+    assert page.evaluate("scrollY") == 0
+    service.tickets[-1].send(Finished(result()))
+    running.wait_for(state="detached")
+    drawn(page)
+    assert page.evaluate("scrollY") == 0
+
+
 def test_texts_of_charts_can_be_read_on_a_narrow_page(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     service.events = [*long_answer()]
     page = ready(open_page(fake_url, viewport=NARROW))

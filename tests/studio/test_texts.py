@@ -114,3 +114,30 @@ def test_names_of_models_and_errors_of_the_server(open_page: OpenPage, service: 
         expect(page.locator("#option-seed-error")).to_contain_text(EVIL, use_inner_text=True)
         expect(page.locator(".turn.assistant")).to_contain_text(EVIL, use_inner_text=True)
         harmless(page)
+
+
+def test_lists_quotes_and_tables_run_as_their_texts_do(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    arabic, english = "\u0643\u0644\u0645\u0629", "word."
+    for right, first, then in ((True, arabic, english), (False, english, arabic)):
+        text = (
+            f"- {first}\n- {then}\n\n1. {first}\n\n> {first}\n>\n> {then}\n\n| {first} | {then} |\n|---|---|\n| 1 | 2 |"
+        )
+        service.events = [block(text), Finished(result())]
+        answer = ask(ready(open_page(fake_url)), "x").locator(".answer")
+        padding = "part => ['Left', 'Right'].map((side) => getComputedStyle(part)[`padding${side}`])"
+        for part in ("ul", "ol", "blockquote"):
+            left, other = answer.locator(part).evaluate(padding)
+            assert (left == "0px", other == "0px") == (right, not right), part
+        edges = answer.locator("li").evaluate_all(
+            """items => items.map((item) => {
+                const range = document.createRange();
+                range.selectNodeContents(item);
+                const [text, box] = [range, item].map((part) => part.getBoundingClientRect());
+                return box.right - text.right < text.left - box.left;
+            })"""
+        )
+        assert edges == [right] * 3  # beside the signs of the items
+        heads = answer.locator("th").evaluate_all("heads => heads.map((head) => head.getBoundingClientRect().left)")
+        assert (heads[0] > heads[1]) == right

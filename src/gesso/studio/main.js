@@ -18,6 +18,7 @@ import { copyFor } from "./ui/copy.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
 import { pageControls } from "./ui/controls.js";
+import { belowAnswers, following } from "./ui/follow.js";
 import { viewButtons } from "./ui/views.js";
 
 const api = new Api();
@@ -38,7 +39,7 @@ const taken = new Set([location.hash]);
 let refusal = null;
 
 const special = () => models.find((card) => card.id === model.value)?.special_token_ids ?? [];
-const preview = new Preview();
+const preview = new Preview(byId("view-chat").dataset.preview);
 const panel = new CanvasPanel({
   goOn: (body) => panel.recording && chat.goOn(panel.recording, body),
   drawn: (recording, index) => {
@@ -49,7 +50,7 @@ const panel = new CanvasPanel({
     failed(error, () => {});
     return { tokens: [], pieces: [] };
   }),
-}, { beside: preview.element });
+}, { beside: preview.element, around: (draw) => following(belowAnswers(panel.player.element), draw) });
 
 /** What is chosen for every view. */
 function choices() {
@@ -85,6 +86,7 @@ const chat = new Chat({
   choices: chatChoices,
   special,
   show: (recording, running) => showCanvas(recording, running, "Canvas"),
+  below: () => belowAnswers(panel.player.element),
   look: () => byId("canvas").scrollIntoView({ block: "nearest" }),
   request: (body) => showRequest(body, api.hasKey),
   failed,
@@ -252,8 +254,7 @@ function copyLink() {
 
 const view = {
   api, choices, special,
-  failed: (/** @type {any} */ error, /** @type {() => void} */ again) =>
-    void failed(asFailure(error), again),
+  failed: (/** @type {any} */ error, /** @type {() => void} */ again) => void failed(asFailure(error), again),
   begin,
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };

@@ -23,11 +23,12 @@ const TOKEN_BY_TOKEN = "Token by token there is no canvas: each token is written
 export class CanvasPanel {
   /**
    * @param {Tell | null} tell null where nothing can be held or gone on with
-   * @param {{prefix?: string, compact?: string, beside?: HTMLElement | null}} [look] `prefix` of the ids of cells, where
+   * @param {{prefix?: string, compact?: string, beside?: HTMLElement | null,
+   *   around?: (draw: () => void) => void}} [look] `prefix` of the ids of cells, where
    *   a page has several canvases; `compact` leaves the legend out, and tells which of several canvases it is; `beside`
-   *   stands beside the canvas
+   *   stands beside the canvas; `around` calls what draws the panel
    */
-  constructor(tell, { prefix = "cell", compact = "", beside = null } = {}) {
+  constructor(tell, { prefix = "cell", compact = "", beside = null, around = (draw) => draw() } = {}) {
     this.tell = tell;
     /** @type {Recording | null} */
     this.recording = null;
@@ -47,7 +48,7 @@ export class CanvasPanel {
     /** What an answer without a canvas has no use for. */
     this.ofCanvas = [this.figures.element, this.view.element, this.player.element, this.history.element, explained];
     this.element = h("div", { class: "canvas-panel" }, this.figures.element, this.note, h("div", { class: "beside" }, this.view.element, beside), this.player.element, this.holding, this.history.element, compact ? null : explained);
-    this.draw = oncePerPicture(() => this.#draw());
+    this.draw = oncePerPicture(() => around(() => this.#draw()));
     this.player.update([], true);
   }
 

@@ -106,10 +106,11 @@ export class CanvasView {
 
   /** Scrolls to the cells, below a text that grows with every canvas: to all of them, or to the first where they do not fit. */
   #follow() {
-    const [box, cells] = [this.element, this.list].map((part) => part.getBoundingClientRect());
+    const [box, cells, first] = [this.element, this.list, this.cells[0] ?? this.list].map((part) => part.getBoundingClientRect());
     const room = this.element.clientHeight;
+    const above = first.top - box.top - this.element.clientTop; // a cell's own lines stand out of its line of text
     if (!this.committed) this.element.scrollTop = 0;
-    else if (cells.height > room || cells.top < box.top) this.element.scrollTop += cells.top - box.top;
+    else if (cells.height > room || above < 0) this.element.scrollTop += Math.floor(above);
     else if (cells.bottom > box.top + room) this.element.scrollTop += cells.bottom - box.top - room;
   }
 

@@ -3,7 +3,7 @@ import { chatBody } from "../api/body.js";
 import { ApiFailure, asFailure, encoded } from "../api/http.js";
 import { announce } from "../ui/announce.js";
 import { byId, download, oncePerPicture } from "../ui/dom.js";
-import { following } from "../ui/follow.js";
+import { following, partlySeen } from "../ui/follow.js";
 import { Recording } from "../run/recording.js";
 import { traceOf } from "../run/trace.js";
 import { Conversation, userMessage } from "./conversation.js";
@@ -25,6 +25,7 @@ const MOST_POSITIONS = 2_000_000;
  * @property {() => number[]} special ids of tokens that are no text
  * @property {(recording: Recording, running: boolean) => void} show the canvas
  * @property {() => void} look brings the canvas into sight, which stands below the conversation where the page is narrow
+ * @property {() => HTMLElement} below stays in sight, if it is there, while an answer grows above it
  * @property {(body: Record<string, any>) => void} request shows a request
  * @property {(failure: ApiFailure, again: () => void) => void} failed tells the person what went wrong
  * @property {(running: boolean) => void} busy
@@ -206,15 +207,14 @@ export class Chat {
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
     const drawCanvas = oncePerPicture(() => this.#follow(recording));
-    // Where the message is written stays in sight, and with it Stop, below an answer that grows.
-    const below = byId("composer");
-    const drawTurn = oncePerPicture(() => following(below, () => this.view.redraw(turn)));
+    const { below } = this.page;
+    const drawTurn = oncePerPicture(() => following(below(), () => this.view.redraw(turn)));
     try {
-      following(below, () => {
-        this.page.busy(true);
-        this.view.draw();
-      });
+      const near = partlySeen(byId("composer")) || partlySeen(below());
+      this.page.busy(true);
+      this.view.draw();
       this.#show(recording, true);
+      if (near) below().scrollIntoView({ block: "nearest" });
       await run(this.page.api, recording, this.abort.signal, (kind) => {
         if (kind === "block") drawTurn();
         if (kind === "frame" || recording.tokenByToken) drawCanvas();
@@ -226,7 +226,7 @@ export class Chat {
     } finally {
       this.abort = null;
       this.conversation.shrink(MOST_POSITIONS);
-      following(below, () => {
+      following(below(), () => {
         this.page.busy(false);
         this.view.redraw(turn);
       });

@@ -86,7 +86,9 @@ export class Composer {
     if (!this.chat.ask(text, chosen, this.start)) return;
     this.pictures.take();
     this.prompt.value = "";
-    this.prompt.focus();
+    // A phone's keyboard, which goes with the focus of the field, would cover the canvas.
+    if (matchMedia("(pointer: coarse)").matches) byId("stop").focus({ preventScroll: true });
+    else this.prompt.focus({ preventScroll: true });
   }
 
   /** The request that the message would be. */

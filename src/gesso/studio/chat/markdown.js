@@ -78,7 +78,7 @@ function quote(lines, at, blocks, depth) {
   let end = at;
   while (end < lines.length && /^\s*>/.test(lines[end])) end++;
   const inner = lines.slice(at, end).map((line) => line.replace(/^\s*> ?/, "")).join("\n");
-  blocks.push(h("blockquote", { dir: "auto" }, markdown(inner, depth + 1)));
+  blocks.push(h("blockquote", {}, markdown(inner, depth + 1)));
   return end;
 }
 
@@ -97,9 +97,10 @@ function list(lines, at, blocks, depth) {
       inner.push(lines[end].slice(indent.length + 2).replace(/^ (?=\S)/, ""));
     }
     const [first, ...rest] = inner;
-    items.push(h("li", { dir: "auto" }, inline(first), rest.length ? markdown(rest.join("\n"), depth + 1) : null));
+    items.push(h("li", {}, inline(first), rest.length ? markdown(rest.join("\n"), depth + 1) : null));
   }
-  blocks.push(ordered ? h("ol", { start: parseInt(marker, 10) }, items) : h("ul", {}, items));
+  // The list has the direction and not its items, as their signs stand in its margin.
+  blocks.push(ordered ? h("ol", { start: parseInt(marker, 10), dir: "auto" }, items) : h("ul", { dir: "auto" }, items));
   return end;
 }
 

@@ -5,7 +5,6 @@ import { fill, h } from "../ui/dom.js";
 const PAUSE = 250;
 const FENCE = /```(?:html|svg|xml)[^\n]*\n([\s\S]*?)(?:\n```|$)/i;
 const BEGINNING = /<(?:!doctype\s+html|html|head|body|svg|style|main|div|table|h1|p|ul|form)[\s>]/i;
-const FRAME = new URL("frame.html", import.meta.url).href;
 
 /**
  * The HTML of an answer: what stands between its fences, or from its first element on; null where there is none.
@@ -37,7 +36,9 @@ export function textAt(recording, index) {
  * newest wins.
  */
 export class Preview {
-  constructor() {
+  /** @param {string} frame the address of the document that shows it */
+  constructor(frame) {
+    this.frame = frame;
     this.place = h("div", { class: "preview-place" });
     this.element = h(
       "details", { class: "preview", hidden: true, ontoggle: () => this.#draw() },
@@ -61,7 +62,7 @@ export class Preview {
     if (!this.element.open || this.html === this.shown || this.element.hidden) return;
     this.shown = this.html;
     const html = this.html;
-    const frame = h("iframe", { src: FRAME, sandbox: "allow-scripts", title: "Preview of the page", referrerpolicy: "no-referrer" });
+    const frame = h("iframe", { src: this.frame, sandbox: "allow-scripts", title: "Preview of the page", referrerpolicy: "no-referrer" });
     // No other document can answer from a frame without an origin, and what is sent is no secret.
     frame.addEventListener("load", () => frame.contentWindow?.postMessage(html, "*"), { once: true });
     fill(this.place, frame);

@@ -11,7 +11,7 @@ const CONTROLS = "button, summary, input, textarea, a, [tabindex]";
 export function exchange(shown, hidden) {
   const focused = document.activeElement === hidden;
   shown.hidden = false;
-  if (focused) shown.focus();
+  if (focused) shown.focus({ preventScroll: true }); // whoever has scrolled away stays there
   hidden.hidden = true;
 }
 
