@@ -45,6 +45,28 @@ def test_the_highest_scores_are_chosen(
     torch.testing.assert_close(found.gather(1, order), weights.gather(1, expected), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "experts", "top_k"), [(1, 4, 2), (20, 8, 2), (3, 8, 8)])
+def test_in_training_experts_are_chosen_by_the_kernel_and_gradients_are_those_of_plain_operations(
+    rows: int, experts: int, top_k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[list[Tensor]] = []
+    with torch.inference_mode(False), torch.enable_grad():
+        router = Router(16, experts, top_k, 1e-6).to(DEVICE)
+        router.per_expert_scale.data = 0.5 + drawn(1, experts)[0].abs().clone()
+        scores = drawn(rows, experts).clone().requires_grad_(True)
+        # Weights by expert, since equal shares may come in either order.
+        for by_kernel in (True, False):
+            monkeypatch.setattr(experts_module.gpu_training, "trains_on_gpu", lambda *_, by_kernel=by_kernel: by_kernel)
+            weights, numbers = router.choose(scores)
+            spread = torch.zeros(rows, experts, device=DEVICE).scatter(1, numbers, weights)
+            spread.square().sum().backward()
+            gradients = [scores.grad, router.per_expert_scale.grad]
+            found.append([spread.detach(), *(grad.clone() for grad in gradients if grad is not None)])
+            scores.grad = router.per_expert_scale.grad = None
+    for own, plain in zip(*found, strict=True):
+        torch.testing.assert_close(own, plain, atol=1e-6, rtol=1e-5)
+
+
 def test_of_equal_scores_the_lower_number_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     router = Router(16, 6, 3, 1e-6).to(DEVICE)
     monkeypatch.setattr(kernels, "usable", lambda device: True)
