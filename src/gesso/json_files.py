@@ -1,6 +1,7 @@
 """Reads JSON objects that come from elsewhere."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     made = dict(pairs)
     if len(made) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise RepeatedKeyError(f"the key {twice!r:.80} stands twice in one object")
     return made
 

@@ -9,14 +9,32 @@ all have gathered.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.context_parallel import ContextGroup
 
 SHORTEST = 32
 """Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
+
+
+class EncoderRows(Protocol):
+    """Describes rows of tokens for the encoder, in order of length."""
+
+    @property
+    def tokens_N(self) -> Tensor:
+        """Returns the tokens of all rows, laid flat."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Returns the number of tokens of each row."""
+
+    @property
+    def images(self) -> tuple[tuple[EmbeddingSpan, ...], ...]:
+        """Returns the images of each row; empty where no row has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +144,17 @@ def lay_out_rows(
     if context is None:
         return WholeRows(lengths, groups, device)
     return RowParts(lengths, groups, context, device)
+
+
+def soft_places(batch: EncoderRows) -> Tensor:
+    """Returns where the soft tokens of all images are in the flat encoder batch."""
+    begins = itertools.accumulate(batch.lengths, initial=0)
+    places = [
+        torch.arange(begin + image.start, begin + image.end)
+        for begin, row in zip(begins, batch.images, strict=False)
+        for image in row
+    ]
+    return torch.cat(places)
 
 
 def flat_ends(lengths: Sequence[int], device: torch.device) -> Tensor:

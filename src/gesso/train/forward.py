@@ -14,7 +14,7 @@ tokens, and gathers keys and values where a layer attends.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,10 +26,17 @@ from gesso.models.block import Block
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.image_attention import Span
 from gesso.nn.norm import autocast_dtype
-from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.attention import attend_causal, attend_flat, attend_masked, has_fused_kernel, takes_flat
 from gesso.train.context_parallel import ContextGroup
-from gesso.train.encoder_rows import Group, flat_ends, group_rows, lay_out_rows, pick_rows
+from gesso.train.encoder_rows import (
+    EncoderRows,
+    Group,
+    flat_ends,
+    group_rows,
+    lay_out_rows,
+    pick_rows,
+    soft_places,
+)
 from gesso.train.masks import MASKED, causal_bias
 
 ROW_MULTIPLE = 256
@@ -96,22 +103,6 @@ class Encoded:
             [rows[pick] for rows, pick in zip(self.lengths, picks, strict=True)],
             self.context,
         )
-
-
-class EncoderRows(Protocol):
-    """Describes rows of tokens for the encoder, in order of length."""
-
-    @property
-    def tokens_N(self) -> Tensor:
-        """Returns the tokens of all rows, laid flat."""
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Returns the number of tokens of each row."""
-
-    @property
-    def images(self) -> tuple[tuple[EmbeddingSpan, ...], ...]:
-        """Returns the images of each row; empty where no row has any."""
 
 
 def encode(
@@ -186,7 +177,7 @@ def encode(
     rope = model.rope(F.pad(here.columns_M, (0, fill)), groups[-1].longest)
     x = model.vocabulary.embed(F.pad(here.own(batch.tokens_N), (0, fill)))
     if images:
-        places, embeddings = here.own_images(_soft_places(batch).to(device), torch.cat(list(images)).to(x))
+        places, embeddings = here.own_images(soft_places(batch).to(device), torch.cat(list(images)).to(x))
         x = x.index_copy(0, places, embeddings)
     keys, values = [], []
     for _, kind, block in model.blocks():
@@ -202,17 +193,6 @@ def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
     if checkpointing and torch.is_grad_enabled():
         return checkpoint(function, *args, use_reentrant=False)
     return function(*args)
-
-
-def _soft_places(batch: EncoderRows) -> Tensor:
-    """Where the soft tokens of all images are in the flat encoder batch."""
-    begins = itertools.accumulate(batch.lengths, initial=0)
-    places = [
-        torch.arange(begin + image.start, begin + image.end)
-        for begin, row in zip(begins, batch.images, strict=False)
-        for image in row
-    ]
-    return torch.cat(places)
 
 
 def denoise(
