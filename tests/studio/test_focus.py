@@ -122,6 +122,7 @@ def test_a_message_that_goes_gives_the_focus_back(open_page: OpenPage, service: 
     expect(prompt).to_be_focused()
     prompt.fill("x")
     prompt.press("Enter")
+    expect(alert).to_be_visible()  # the request has been refused: what follows is for the next
     service.error = None
     alert.get_by_role("button", name="Try again").press("Enter")
     finished(page, 4)
