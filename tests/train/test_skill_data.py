@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gesso.tasks.base import Example, held_out
+from gesso.tasks.base import Example, held_out, messages_of
 from gesso.tasks.registry import TASKS, TRAINING_TASKS
 from gesso.tasks.spelled import build_tokenizer
 from gesso.tasks.vocabulary import SPECIAL_TOKENS
@@ -14,7 +14,7 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.recipes.common import TOKENS
 from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.recipes.skills import CANVAS, NARROW, NARROWEST, skill_data
-from gesso.train.skill_data import Mixture, SkillData, messages_of
+from gesso.train.skill_data import Mixture, SkillData
 
 TOKENIZER = Tokenizer(build_tokenizer())
 
@@ -30,7 +30,7 @@ def template() -> ChatTemplate:
     return ChatTemplate(chat_template(), TOKENS)
 
 
-@pytest.mark.parametrize("name", ["sorting", "dialogues", "calls", "changes", "filling"])
+@pytest.mark.parametrize("name", ["sorting", "dialogues", "calls", "results", "changes", "filling"])
 def test_prompts_are_those_of_the_template(name: str, data: SkillData) -> None:
     rng = random.Random(1)
     for _ in range(10):

@@ -10,12 +10,21 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gesso.errors import DataError
 
 HELD_OUT_SHARE = 8
 """One prompt in this many is held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Holds a call that the model has made, and what the function returned, as text."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    result: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +42,27 @@ class Example:
     """Earlier turns of the conversation, the user's and the model's by turns."""
     tools: tuple[str, ...] = ()
     """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
+    call: Call | None = None
+    """The call that followed the prompt, where the answer follows its result."""
     images: tuple[bytes, ...] = ()
     """Encoded pictures that the conversation is about, before its first text."""
     clip: tuple[bytes, ...] = ()
     """Frames of a clip that it is about, a second apart, before its first text."""
+
+
+def messages_of(example: Example) -> list[dict[str, Any]]:
+    """Returns the conversation up to the answer, as chat templates and requests take it, without its pictures."""
+    turns = [*example.history, example.prompt]
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant" if i % 2 else "user", "content": turn} for i, turn in enumerate(turns)
+    ]
+    if (call := example.call) is not None:
+        function = {"name": call.name, "arguments": call.arguments}
+        messages.append(
+            {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
+        )
+        messages.append({"role": "tool", "name": call.name, "content": call.result})
+    return messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Evaluates a model on held-out prompts of a task."""
 
 import dataclasses
-import itertools
 import json
 import math
 import random
@@ -16,7 +15,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
-from gesso.tasks.base import Example, Task, evaluation_set
+from gesso.tasks.base import Example, Task, evaluation_set, messages_of
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
 from gesso.train.search_options import SearchOptions, answer_examples
@@ -204,15 +203,12 @@ def example_request(case: Example, options: dict[str, Any]) -> Request:
     """
     if case.tools:
         options["tools"] = [json.loads(tool) for tool in case.tools]
-    turns = [*case.history, case.prompt]
-    roles = itertools.cycle(("user", "assistant"))
-    messages: list[dict[str, Any]] = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
-    shown = shown_parts(case)
-    if not case.history:
+    messages, shown = messages_of(case), shown_parts(case)
+    if len(messages) == 1:
         media = {"images": case.images, "videos": [part["video"] for part in shown if part["type"] == "video"]}
         return Request(case.prompt, {**options, **{name: found for name, found in media.items() if found}})
     if shown:
-        messages[0]["content"] = [*shown, {"type": "text", "text": turns[0]}]
+        messages[0]["content"] = [*shown, {"type": "text", "text": messages[0]["content"]}]
     return Request(messages, options)
 
 

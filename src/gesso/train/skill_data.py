@@ -9,9 +9,9 @@ import json
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from gesso.tasks.base import Example, Task, held_out
+from gesso.tasks.base import Example, Task, held_out, messages_of
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -39,12 +39,6 @@ class Mixture:
 
     start: int
     weights: Mapping[str, float]
-
-
-def messages_of(example: Example) -> list[dict[str, Any]]:
-    """Returns the conversation up to the answer, as the chat template takes it."""
-    turns = [*example.history, example.prompt]
-    return [{"role": "assistant" if i % 2 else "user", "content": turn} for i, turn in enumerate(turns)]
 
 
 class SkillData:

@@ -13,7 +13,9 @@ def test_styles_of_lists_and_keys_leave_the_rest() -> None:
     for example in of_kind(examples, "keys"):
         if not example.answer.startswith("{"):
             continue
-        given = json.loads(example.prompt[example.prompt.index("{") : example.prompt.rindex("}") + 1])
+        found = re.search(r'\{\s*".*\}', example.prompt, re.DOTALL)
+        assert found is not None, example.prompt
+        given = json.loads(found[0])
         turned = json.loads(example.answer)
         assert list(turned.values()) == list(given.values())
         plain = [[re.sub(r"[-_.]", "", key).lower() for key in keys] for keys in (given, turned)]

@@ -116,7 +116,7 @@ def test_relations_of_dates_and_months() -> None:
             assert example.answer == f"Q{(int(given[0][5:7]) + 2) // 3}", example
     for example in of_kind(examples, "months on"):
         said = [month for month in months if month in example.prompt]
-        number = re.search(r"\b\d+\b", example.prompt)
+        number = re.search(r"\b\d+\b", re.sub(r"^(\w+ )?\d+[.:)]", "", example.prompt))
         if len(said) == 1 and number:
             distance = (months.index(example.answer) - months.index(said[0])) % 12
             assert distance in (int(number[0]), 12 - int(number[0])), example

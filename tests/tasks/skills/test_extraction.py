@@ -68,7 +68,7 @@ def test_what_is_extracted_stands_in_the_text() -> None:
 
 def test_all_numbers_of_a_text_are_extracted() -> None:
     found = 0
-    for example in drawn(TASKS["extraction"], 4000):
+    for example in drawn(TASKS["extraction"], 9000):
         if example.kind == "tokens" and re.search(r"\b(all|every) (the )?(number|figure)s?\b", example.prompt):
             prompt = re.sub(r"^[12]\. ", "", example.prompt, flags=re.MULTILINE)
             assert re.findall(r"\d+", prompt) == re.findall(r"\d+", example.answer), example

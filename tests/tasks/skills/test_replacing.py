@@ -26,7 +26,10 @@ def test_one_of_several_is_replaced_alone() -> None:
     """Where the text stands in the prompt but for one word, which is the one that the request tells."""
     checked = 0
     for example in of_kind(drawn(TASKS["replacing"], 4000), "one"):
-        words, answer = ([word.strip(",;.'\"[]") for word in text.split()] for text in (example.prompt, example.answer))
+        words, answer = (
+            [word for part in text.split() if (word := part.strip(",;.'\"[]-*"))]  # without bullets
+            for text in (example.prompt, example.answer)
+        )
         for begin in range(len(words) - len(answer) + 1):
             window, behind = words[begin : begin + len(answer)], words[begin + len(answer) :][:1]
             other = [place for place, (old, new) in enumerate(zip(window, answer, strict=True)) if old != new]
@@ -35,7 +38,10 @@ def test_one_of_several_is_replaced_alone() -> None:
             alike = [place for place, word in enumerate(window) if word == window[other[0]]]
             if len(alike) < 2 or words[max(begin - 1, 0) : begin] == answer[:1]:  # the first: likewise
                 continue
-            which = re.search(r"\b(first|last|second|1st|2nd|final|third)\b", example.prompt, re.IGNORECASE)
+            asked = " ".join(words[:begin] + words[begin + len(answer) :])
+            if re.search(r"\b(gone|delete|remove|drop|erase|strike|cut|without|rid|out)\b", asked, re.IGNORECASE):
+                continue
+            which = re.search(r"(?<![^\W_])(first|last|second|1st|2nd|final|third)(?![^\W_])", asked, re.IGNORECASE)
             assert which is not None, example.prompt
             assert alike.index(other[0]) == {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2}.get(
                 which[0].lower(), len(alike) - 1

@@ -13,6 +13,7 @@ from gesso.tasks.skills.filling import Filling
 from gesso.tasks.skills.functions.skill import Functions
 from gesso.tasks.skills.ranges.skill import Ranges
 from gesso.tasks.skills.replacing.skill import Replacing
+from gesso.tasks.skills.results import Results
 from gesso.tasks.skills.reversing.skill import Reversing
 from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import Skill
@@ -24,5 +25,5 @@ from gesso.tasks.skills.units.skill import Units
 SKILLS: tuple[Skill, ...] = (
     Sorting(), Duplicates(), Reversing(), Casing(), Replacing(), Extraction(), Conversion(), Dates(), Units(),
     Sums(), Ranges(),
-    Functions(), Changes(), Filling(), Calls(), Sentiment(), Topics(), Dialogues(), Abstention(),
+    Functions(), Changes(), Filling(), Calls(), Results(), Sentiment(), Topics(), Dialogues(), Abstention(),
 )  # fmt: skip

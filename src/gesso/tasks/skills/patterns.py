@@ -6,6 +6,7 @@ may become is one phrasing; a skill has some that training never sees.
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -13,6 +14,7 @@ from importlib import resources
 _BELOW = re.compile(
     r"\b(below|follow\w*|next sentence|here (it|they) comes?|here (is|are) the|here's the|text:$)", re.IGNORECASE
 )
+_PLAINEST, _PLAIN_SHARE = 12, 0.15
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -43,6 +45,13 @@ def _sections(file: str) -> dict[str, tuple[str, ...]]:
         name, *patterns = section.rstrip("\n").split("\n")
         found[name] = tuple(pattern.replace("\\n", "\n") for pattern in patterns)
     return found
+
+
+def pick(patterns: Sequence[str], rng: random.Random) -> str:
+    """Picks one of the patterns. Where there are many, a part of the picks are of the first, which are the plainest and
+    what most people say."""
+    many = len(patterns) > 3 * _PLAINEST
+    return rng.choice(patterns[:_PLAINEST] if many and rng.random() < _PLAIN_SHARE else patterns)
 
 
 def expand(pattern: str, rng: random.Random) -> str:

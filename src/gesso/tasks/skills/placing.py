@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below, with_small_letter
+from gesso.tasks.skills.patterns import Phrasings, expand, pick, read_phrasings, says_below, with_small_letter
 from gesso.tasks.skills.slots import Slots
 
 _LIST = read_phrasings("placing", "list")
@@ -106,7 +106,7 @@ def placed_request(
     if rng.random() >= _WIDE_SHARE or not patterns:
         unquoted = rng.random() < _UNQUOTED_SHARE
         return slots.request(phrasings, data, loose=loose and not unquoted, without=without, **(names or {}))
-    pattern = expand(rng.choice(patterns), rng)
+    pattern = expand(pick(patterns, rng), rng)
     ask = slots.frame(pattern.format(**names) if names else pattern).rstrip(":")
     frame = _frame(rng, ask, data, loose=loose)
     bare = ask.rstrip(_MARKS)

@@ -19,7 +19,7 @@ from gesso.tasks.skills.lexicon import (
     draw_word,
     is_unseen,
 )
-from gesso.tasks.skills.patterns import Phrasings, expand, read_phrasings, says_below, with_small_letter
+from gesso.tasks.skills.patterns import Phrasings, expand, pick, read_phrasings, says_below, with_small_letter
 from gesso.tasks.words import CITIES, POOL, words_of
 
 _KINDS = ("dictionary", "pseudo", "known", "common")
@@ -289,7 +289,7 @@ class Slots:
         return f"{name}, reworded" if self.reworded else name
 
     def _worded(self, patterns: Sequence[str], **values: object) -> str:
-        text = expand(self.rng.choice(patterns), self.rng).format(**values)
+        text = expand(pick(patterns, self.rng), self.rng).format(**values)
         return _A_UPPER.sub(r"\1n ", text) if "upper" in text.lower() else text
 
     def trained(self, pool: Sequence[str]) -> str:

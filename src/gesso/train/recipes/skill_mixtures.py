@@ -17,7 +17,7 @@ def mixtures(run: str) -> tuple[Mixture, ...]:
     """Returns the mixtures of the run of that name, by the step from which on."""
     table = resources.files(__package__).joinpath("skill_mixtures.csv").read_text(encoding="utf-8")
     return tuple(
-        Mixture(int(row.pop("from_step")), {task: float(weight) for task, weight in row.items()})
+        Mixture(int(row.pop("from_step")), {task: float(weight) for task, weight in row.items() if weight})
         for row in csv.DictReader(table.splitlines())
         if row.pop("run") == run
     )

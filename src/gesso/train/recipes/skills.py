@@ -43,7 +43,7 @@ def _tokenizer() -> Tokenizer:
 
 
 def skills() -> Recipe:
-    """Trains nineteen skills with open slots, and abstention, from random weights, in some two hours of two cores."""
+    """Trains the skills with open slots, and abstention, from random weights, in some two hours of two cores."""
     tokenizer = _tokenizer()
     model = small_model(tokenizer, **SMALL)
     train = TrainConfig(
@@ -71,7 +71,7 @@ def skills() -> Recipe:
 
 
 def skills_gpu() -> Recipe:
-    """Trains nineteen skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
+    """Trains the skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
     recipe = skills()
     model = small_model(_tokenizer(), **LARGE)
     # More of the whole width, which is what answers are written in where nobody asks for less.

@@ -129,7 +129,8 @@ def draw_hinted(slots: Slots) -> Drawn:
 
 def _type_of(function: Function, slots: Slots) -> str:
     """The type of arguments and result, or nothing where these differ, as of a comparison."""
-    if re.search("string|followed|character|letter|repeated", function.what):
+    of_text = re.search("string|followed|character|letter|repeated", function.what)
+    if of_text and not re.search(_TYPED[""], function.body):
         return "str"
     for kind, code in _TYPED.items():
         if re.search(code, function.body):

@@ -91,7 +91,7 @@ def _years(slots: Slots) -> Row:
 def _other_letters(slots: Slots) -> Row:
     rng = slots.rng
     alphabet = string.ascii_lowercase if rng.random() < 0.6 else string.ascii_uppercase
-    count, first = rng.randint(2, 10), rng.randint(0, 15)
+    count, first = rng.randint(3, 10), rng.randint(0, 15)
     found = list(alphabet[first : first + count])
     flags: dict[str, tuple[list[str], Layout | None]] = {
         "down": (found[::-1], None), "up": (found, None), "first": (list(string.ascii_lowercase[:count]), None),

@@ -115,6 +115,7 @@ def _padded(slots: Slots) -> Row:
     width = rng.choice((2, 3, 3, 3, 4, 5))
     first = rng.choice((1, rng.randint(1, 12), rng.randint(6, 10), rng.randint(1, 10 ** (width - 1)), 96))
     numbers = _row(first, 1, rng.randint(3, 9))
+    width = max(width, len(str(numbers[-1])))
     found = [f"{number:0{width}}" for number in numbers]
     plain: dict[str, object] = {"p": numbers[0], "q": numbers[-1], "w": rng.choice((width, spell(width)))}
     return Row(NUMBER_PHRASINGS["padded"], found, {"a": found[0], "b": found[-1], **plain})

@@ -112,10 +112,9 @@ def runs(slots: Slots) -> tuple[str, str]:
         first, step = rng.choice((1, 1, 1, 0, rng.randint(2, 30))), rng.choice((1, 1, 1, 1, 2, 5, 10))
         first = step if step > 2 else first
         given = [str(first + step * place) for place in range(count)]
-    section = MORE_SECTIONS["runs"] if given[0].isdigit() and rng.random() < 0.5 else _WORDS
-    prompt = placed_request(
-        slots, section, layout.write(given), count=count, without=f"{OF_WORDS}|word|{_OF_TEXT}", joint=layout.separator
-    )
+    of_runs = given[0].isdigit() and rng.random() < 0.5
+    section, without = (MORE_SECTIONS["runs"], "") if of_runs else (_WORDS, f"{OF_WORDS}|word|{_OF_TEXT}")
+    prompt = placed_request(slots, section, layout.write(given), count=count, without=without, joint=layout.separator)
     return prompt, layout.answer(given[::-1])
 
 
