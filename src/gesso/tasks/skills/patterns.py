@@ -15,6 +15,7 @@ _BELOW = re.compile(
     r"\b(below|follow\w*|next sentence|here (it|they) comes?|here (is|are) the|here's the|text:$)", re.IGNORECASE
 )
 _PLAINEST, _PLAIN_SHARE = 12, 0.15
+_INDENTED = re.compile(r"(?: {2,}(?=\S))?")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -55,10 +56,16 @@ def pick(patterns: Sequence[str], rng: random.Random) -> str:
 
 
 def expand(pattern: str, rng: random.Random) -> str:
-    """Chooses one of each `[a|b]`, innermost first."""
+    """Chooses one of each `[a|b]`, innermost first. Lines keep what they are indented by, two blanks or more."""
     while found := _CHOICE.search(pattern):
         pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
-    return "\n".join(" ".join(line.split()) for line in pattern.split("\n"))
+    first, *further = pattern.split("\n")
+    return "\n".join((" ".join(first.split()), *(_indented(line) for line in further)))
+
+
+def _indented(line: str) -> str:
+    found = _INDENTED.match(line)
+    return f"{found[0] if found else ''}{' '.join(line.split())}"
 
 
 def variants(pattern: str) -> int:

@@ -141,7 +141,7 @@ def _review(slots: Slots, mood: str, count: int) -> str:
 def _turned(slots: Slots, mood: str) -> str:
     """A clause of the mood behind one that makes expect the other."""
     clause = slots.choice(_CLAUSES[mood], **_values(slots))
-    text = slots.choice(_TURNS[mood], clause=clause)
+    text = slots.choice(_TURNS[mood], clause=clause, **_values(slots))
     if slots.rng.random() < 0.75:
         text = text[0].upper() + text[1:]
     return text + slots.rng.choice((".", ".", "!", ""))

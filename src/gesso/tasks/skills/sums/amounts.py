@@ -22,6 +22,7 @@ _OF_NUMBERS = re.compile(
     re.IGNORECASE,
 )
 """Requests that do not say that money is meant, whose answers would have no zeros at their end."""
+_BEFORE_EIGHT = re.compile(r"\b([Aa]) (?=(?:8\d?|11|18|eight|eleven|eighteen)(?:%| per))")
 _CENTS = ("50", "50", "50", "20", "40", "80", "10", "25", "75", "99", "95", "90", "00")
 
 
@@ -36,7 +37,8 @@ def draw_percent(slots: Slots, write: Callable[[int], str]) -> tuple[str, str]:
     asked, text = slots.choice(PERCENT, a=number, p="{p}", **told_values(slots)).split(" ", 1)
     part = number * percent // 100
     shown = str(percent) if "{p}%" in text or percent > 20 else write(percent)
-    return text.format(p=shown), str({"of": part, "off": number - part, "more": number + part}[asked])
+    text = _BEFORE_EIGHT.sub(r"\1n ", text.format(p=shown))
+    return text, str({"of": part, "off": number - part, "more": number + part}[asked])
 
 
 def draw_money(slots: Slots, write: Callable[[int], str]) -> tuple[str, str]:
