@@ -228,7 +228,7 @@ def test_a_deadline_ends_a_request_and_nobody_else(tiny: Engine, start: Start) -
     service = start(tiny, request_timeout=1.0)
     slow, quick = Listener(), Listener()
     service.submit(Request("hi", {"max_new_tokens": 4000, "ignore_eos": True}), slow)
-    service.submit(Request("hi", {"max_new_tokens": 4}), quick)
+    service.submit(Request("hi", {"max_new_tokens": 4, "ignore_eos": True}), quick)
     assert slow.end == Failed("timeout", "not finished within 1 seconds")
     assert quick.result.finish_reason == "length"
     assert service.stats().requests == {"timeout": 1, "length": 1}
