@@ -10,7 +10,6 @@ The last line is one line of JSON; the exit code is 2 where there is no GPU.
 """
 
 import argparse
-import dataclasses
 import gc
 import json
 import statistics
@@ -36,6 +35,7 @@ from gesso.train.optimizer import make_optimizer, trainable
 from gesso.train.recipe import Recipe
 from gesso.train.recipes import load_recipe
 from gesso.train.step import start_model
+from gpu.train import with_examples
 
 PARTS = ("wait", "forward and back", "clip", "optimiser", "device", "step")
 WARM_STEPS, ROWS = 6, 8192
@@ -133,9 +133,7 @@ def main() -> int:
         return 2
     device, recipe = torch.device(arguments.device), load_recipe(arguments.recipe)
     if arguments.examples:
-        recipe = dataclasses.replace(
-            recipe, train=dataclasses.replace(recipe.train, causal_batch_size=arguments.examples)
-        )
+        recipe = with_examples(recipe, arguments.examples)
     steps = Steps(recipe, device)
     for _ in range(WARM_STEPS):
         steps.take()
