@@ -80,7 +80,7 @@ def test_the_layers_name_every_package() -> None:
     assert here <= named
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES)
