@@ -26,13 +26,15 @@ def rows(path: Path) -> Iterator[Mapping[str, Any]]:
         for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
             yield from batch.to_pylist()
     elif kind in (".csv", ".tsv"):
+        csv.field_size_limit(2**31 - 1)
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from csv.DictReader(file, delimiter="," if kind == ".csv" else "\t")
     elif kind == ".jsonl":
         with path.open(encoding="utf-8-sig") as file:
             yield from (json.loads(line) for line in file if line.strip())
     elif kind == ".json":
-        yield from json.loads(path.read_text(encoding="utf-8-sig"))
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        yield from found if isinstance(found, list) else [found]
     else:
         yield from ({"text": piece} for piece in pieces(path.read_text(encoding="utf-8-sig")))
 
@@ -55,17 +57,22 @@ def convert(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: it is of no format that is known here.
     """
+    if not isinstance(row, Mapping):
+        raise ValueError("is no object of named columns")
     row = {name: value for name, value in row.items() if value not in (None, "")}
-    system = [{"role": "system", "content": row["system"]}] if "system" in row else []
+    system = [message("system", row["system"])] if "system" in row else []
+    tools = {"tools": row["tools"]} if "tools" in row else {}
     if "messages" in row:
-        return {name: row[name] for name in ("messages", "tools") if name in row}
+        return {"messages": system + row["messages"]} | tools
     if "conversations" in row:
         return {"messages": system + [turn(said) for said in row["conversations"]]}
     if "instruction" in row and "output" in row:
         asked = "\n\n".join(row[name] for name in ("instruction", "input") if name in row)
         return {"messages": [*system, message("user", asked), message("assistant", row["output"])]}
     if isinstance(row.get("prompt"), list) and isinstance(row.get("completion"), list):
-        return {"messages": row["prompt"] + row["completion"]}
+        # Only the completion is learned.
+        context = [said | {"weight": 0} if said["role"] == "assistant" else said for said in row["prompt"]]
+        return {"messages": system + context + row["completion"]} | tools
     for prompt, answer in (("prompt", "completion"), *PAIRS):
         if prompt in row and answer in row:
             return {"messages": [*system, message("user", row[prompt]), message("assistant", row[answer])]}
@@ -89,11 +96,16 @@ def turn(said: Mapping[str, Any]) -> dict[str, str]:
 def main() -> None:
     """Converts the files that are named."""
     for name in sys.argv[1:]:
-        for number, row in enumerate(rows(Path(name)), 1):
-            try:
+        number = 0
+        try:
+            for number, row in enumerate(rows(Path(name)), 1):  # noqa: B007
                 print(json.dumps(convert(row), ensure_ascii=False))
-            except (ValueError, KeyError, AttributeError, TypeError) as error:
-                sys.exit(f"{name}, row {number}: {error}")
+        except (OSError, ImportError, UnicodeDecodeError) as error:
+            sys.exit(f"{name} cannot be read: {error}")
+        except json.JSONDecodeError as error:
+            sys.exit(f"{name} is no JSON behind row {number}: {error}")
+        except (ValueError, KeyError, AttributeError, TypeError, csv.Error) as error:
+            sys.exit(f"{name}, row {number}: {error}")
 
 
 if __name__ == "__main__":

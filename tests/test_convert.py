@@ -45,6 +45,20 @@ def test_instruction_and_system_message(tmp_path: Path) -> None:
     assert [(m["role"], m["content"]) for m in messages] == [("system", "s"), ("user", "a\n\nb"), ("assistant", "c")]
 
 
+def test_of_messages_as_prompt_and_completion_the_completion_is_learned(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = {"system": "s", "prompt": [*HI, HI[0]], "completion": [HI[1]], "tools": '[{"name": "f"}]'}
+    path.write_text(json.dumps(row) + "\n", "utf-8")
+    line = json.loads(convert(path).stdout)
+    assert [(m["role"], m.get("weight")) for m in line["messages"]] == [
+        ("system", None),
+        *(("user", None), ("assistant", 0), ("user", None), ("assistant", None)),
+    ]
+    assert line["tools"] == row["tools"]
+    path.write_text(json.dumps(line) + "\n", "utf-8")
+    assert open_data([path]).report.examples == 1
+
+
 def test_tables(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('\ufeffprompt,completion\nhi,"a\nb"\n', "utf-8")
@@ -72,3 +86,25 @@ def test_rows_that_are_not_known_are_named(tmp_path: Path) -> None:
         ended = convert(path)
         assert ended.returncode == 1
         assert ended.stderr.startswith(f"{path}, row 1: {what}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("rows.json", None, "cannot be read: "),
+        ("rows.json", b"[", "is no JSON behind row 0: "),
+        ("rows.json", b'["text"]', ", row 1: is no object of named columns"),
+        ("rows.jsonl", b'{"text": "a"}\n{', "is no JSON behind row 1: "),
+        ("rows.csv", b"text\n\xe4\n", "cannot be read: "),
+        ("book.txt", b"\xe4", "cannot be read: "),
+        ("rows.parquet", b"PAR1", "cannot be read: "),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content: bytes | None, what: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    ended = convert(path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"{path} {what}".replace(" ,", ","))
+    assert "Traceback" not in ended.stderr

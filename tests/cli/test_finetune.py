@@ -77,6 +77,7 @@ def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, d
     assert "the held-out loss is that of the first 256 of 320 held out: --evaluation-examples\n" in outcome.err
     outcome = gesso("finetune", data, *run, "--steps", 2, "--evaluation-examples", 320)
     assert (outcome.code, "(evaluation_examples 256, now 320)" in outcome.err) == (2, True), "losses of others"
+    assert "\n\n" not in outcome.err, "a bar that was never shown leaves no line"
     silent = ("--out", tmp_path / "other", *run[2:])
     for options in (("--evaluation-examples", 320), ("--evaluate-every", 0, "--steps", 2)):
         outcome = gesso("finetune", data, *silent, *options)
@@ -237,6 +238,41 @@ def test_a_learning_rate_that_nobody_gave_suits_the_model_and_is_told(
     assert (f"learning rate {rate:g}, the default" in outcome.err) == ("--learning-rate" not in options)
 
 
+def test_a_run_goes_on_at_its_own_learning_rate(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ("--out", run, "--steps", 4, "--batch-size", 2, "--held-out", 0)
+
+    def until(step: int, *more: object) -> tuple[float, str]:
+        outcome = gesso("finetune", data, *options, "--stop-at", step, *more)
+        assert outcome.code == 0, outcome.err
+        state = json.loads((run / f"step-{step:06d}" / "trainer.json").read_text("utf-8"))
+        return state["learning_rate"], outcome.err
+
+    assert until(1, "--learning-rate", 1e-4)[0] == 1e-4
+    rate, told = until(2)
+    assert (rate, "learning rate 0.0001, that of the run so far: --learning-rate" in told) == (1e-4, True)
+    assert until(3, "--learning-rate", 5e-4)[0] == 5e-4
+    state = run / "step-000003" / "trainer.json"
+    fields = json.loads(state.read_text("utf-8"))
+    state.write_text(json.dumps({name: value for name, value in fields.items() if name != "learning_rate"}), "utf-8")
+    rate, told = until(4)
+    assert rate == LEARNING_RATES["lora"] != SMALL_RATES["lora"]
+    assert "learning rate 0.0002, the default when this run began, which does not say its own" in told
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [line["learning_rate"] for line in lines[1:]] == pytest.approx([1e-4, 0.75 * 5e-4, 0.25 * 2e-4])
+
+
+def test_a_damaged_checkpoint_tells_no_learning_rate(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = ("--out", tmp_path / "run", "--steps", 3, "--batch-size", 2, "--held-out", 0)
+    for step in (1, 2):
+        assert gesso("finetune", data, *run, "--stop-at", step, "--learning-rate", 1e-4).code == 0
+    (tmp_path / "run" / "step-000002" / "trainer.json").write_text("{", "utf-8")
+    outcome = gesso("finetune", data, *run)
+    assert outcome.code == 0, outcome.err
+    assert "learning rate 0.0001, that of the run so far" in outcome.err
+    assert "going on from step-000001" in outcome.err
+
+
 def test_large_models_have_the_usual_learning_rates() -> None:
     small = read_model_config(resolve("mini"))
     large = dataclasses.replace(small, vocab_size=600_000)
@@ -310,6 +346,17 @@ def test_mistakes_get_one_line(
     assert message in outcome.err
     assert outcome.out == ""
     assert not (tmp_path / "out").exists(), "nothing is left of what was refused"
+
+
+def test_keys_of_the_data_that_are_not_used_are_told(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = ("--steps", 1, "--batch-size", 2, "--held-out", 0)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", *run)
+    assert outcome.code == 0, outcome.err
+    assert "keys of the data" not in outcome.err
+    data.write_text(data.read_text("utf-8").replace("{", '{"id": 5, "metadata": {"a": 1}, '), "utf-8")
+    outcome = gesso("finetune", data, "--out", tmp_path / "other", *run)
+    assert outcome.code == 0, outcome.err
+    assert "keys of the data that are not used: id, metadata\n" in outcome.err
 
 
 def test_a_bad_line_is_named(gesso: Gesso, data: Path, tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ def test_gradients_in_groups_are_those_of_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("form", [None, NF4(), Int4(), FP8()], ids=lambda form: getattr(form, "kernel", "plain"))
-@pytest.mark.parametrize("deltas", [False, True])
+@pytest.mark.parametrize("rank", [0, 8, 3])
 def test_frozen_experts_and_their_deltas_train_in_groups(
-    form: Format | None, deltas: bool, monkeypatch: pytest.MonkeyPatch
+    form: Format | None, rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = filled(64, 64, 5, 4).to(torch.bfloat16)
     base: Experts | QuantizedExperts = plain
@@ -130,7 +130,7 @@ def test_frozen_experts_and_their_deltas_train_in_groups(
         for name, matrix in plain.named_parameters():
             named = quantized_tensors(f"experts.{name}", matrix, form)
             base.load_state_dict({key.removeprefix("experts."): part for key, part in named.items()}, strict=False)
-    experts = LoraExperts(base, 8, 0.5) if deltas else base
+    experts = LoraExperts(base, rank, 0.5) if rank else base
     generator = torch.Generator().manual_seed(4)
     for parameter in experts.parameters():
         if parameter.requires_grad:
@@ -148,7 +148,18 @@ def test_frozen_experts_and_their_deltas_train_in_groups(
     for module in ("gesso.nn.experts", "gesso.nn.lora", "gesso.nn.quant.layers"):
         monkeypatch.setattr(f"{module}.groups_in_training", lambda *_, **__: True)
     monkeypatch.setattr(experts_module, "mix_experts", None)
-    for own, right in zip(run(), expected, strict=True):
+    inner_widths: list[int] = []
+    multiply = products.multiply_groups
+
+    def noted(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+        inner_widths.extend(matrix_EFD.shape[1:])
+        return multiply(x_MD, ends_E, matrix_EFD)
+
+    monkeypatch.setattr("gesso.nn.lora.multiply_groups", noted)
+    found = run()
+    assert products.aligned(inner_widths, torch.bfloat16), "as the kernels want their rows"
+    assert bool(inner_widths) == bool(rank)
+    for own, right in zip(found, expected, strict=True):
         assert own.dtype == right.dtype
         difference = (own.float() - right.float()).square().mean().sqrt()
         assert float(difference) <= 0.02 * float(right.float().square().mean().sqrt())
@@ -187,6 +198,23 @@ def test_when_training_groups(
     assert not products.groups_in_training(placed(64, kind="cpu"), *matrices)
     monkeypatch.setattr(products, "autocast_dtype", lambda kind: None)
     assert not products.groups_in_training(x, *matrices)
+    products._capability.cache_clear()
+
+
+@pytest.mark.parametrize("rank", [8, 3])
+def test_deltas_of_any_rank_train_in_groups(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def groups(x_ND: Tensor, *matrices_EFD: Tensor) -> bool:
+        asked.append(products.groups_in_training(placed(x_ND.shape[1]), *matrices_EFD))
+        return False
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(products, "autocast_dtype", lambda kind: torch.bfloat16)
+    monkeypatch.setattr("gesso.nn.lora.groups_in_training", groups)
+    products._capability.cache_clear()
+    LoraExperts(filled(64, 64, 4, 0), rank, 0.5)(torch.randn(5, 64), *routed(5, 2, 4, 0))
+    assert asked == [True]
     products._capability.cache_clear()
 
 

@@ -417,7 +417,11 @@ GOOD = {"text": "good"}
         (b'{"text": "\xff"}', r"no UTF-8 \(byte 11\)"),
         ('{"text": "x", "text": "y"}', "the key 'text' stands twice in one object"),
         ('{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "the key 'role' stands twice"),
-        ({"text": "x"} | {"colour": 1}, "unknown key 'colour'; known: messages, tools"),
+        ({"text": "x", "label": 1}, "the key 'label' may change what is learned, and is not supported; known: mess"),
+        ({"prompt": "x", "completion": "y", "System": "z"}, "the key 'System' may change what is learned"),
+        (chat(user("x"), assistant("y"), tool=[{"name": "f"}]), r"unknown key 'tool': did you mean tools\?"),
+        ({"prompt": "x", "chosen": "y", "rejected": "z"}, "chosen is of a better and a worse answer, and preferences"),
+        ({"input": {"messages": [user("x")]}, "preferred_output": [assistant("y")]}, "preferred_output is of a better"),
         ({}, "holds messages .* or text; this one holds nothing"),
         ({"text": None}, "this one holds nothing"),
         ({"prompt": "x"}, "this one holds prompt"),
@@ -433,6 +437,8 @@ GOOD = {"text": "good"}
         (chat(user("x"), assistant("<|image|>")), "the text holds the token of an image"),
         ({"prompt": "x", "completion": "<|image|>"}, "the text holds the token of an image"),
         ({"prompt": ["x"], "completion": "y"}, "prompt must be a string, not a list"),
+        ({"prompt": ["x"], "completion": [assistant("y")]}, "message 1: must be an object, not a string"),
+        ({"prompt": [user("x")], "completion": [user("y")]}, "no assistant message to train on"),
         ({"prompt": "", "completion": "y"}, "prompt is empty"),
         ({"prompt": "x", "completion": " "}, "completion is empty"),
         ({"prompt": "x", "completion": EMPTY}, "message 2: the assistant's content is empty"),
@@ -440,12 +446,19 @@ GOOD = {"text": "good"}
         ({"messages": []}, "messages must be a list, and not empty"),
         (chat(user("x"), assistant("y"), tools={}), "tools must be a list of objects"),
         (chat(user("x"), assistant("y"), tools=["f"]), "tools must be a list of objects"),
+        (chat(user("x"), assistant("y"), tools="["), "tools must be a list of objects, and this text is no JSON"),
+        (chat(user("x"), assistant("y"), tools='{"name": "f"}'), "tools must be a list of objects"),
+        (chat(user("x"), assistant("y"), tools=[{"x": 1}]), "tool 1: a tool needs a function with a name"),
+        (chat(user("x"), assistant("y"), tools=[{"function": "f"}]), "tool 1: a tool needs a function with a name"),
         ({"messages": ["x"]}, "message 1: must be an object, not a string"),
         ({"messages": [{"content": "x"}]}, "message 1: unknown role None; known: system"),
         (chat(user("x"), {"role": "bot", "content": "y"}), "message 2: unknown role 'bot'; known: system"),
         (chat({"role": ["user"], "content": "y"}), "message 1: unknown role"),
-        (chat(user("x") | {"weight": 1}, assistant("y")), "message 1: unknown key 'weight'; known: role, content"),
-        (chat(user("x"), assistant("y", refusal="no")), "message 2: unknown key 'refusal'; known: role, content"),
+        (chat(user("x") | {"weight": 1}, assistant("y")), "message 1: the key 'weight' may change what is"),
+        (chat(user("x"), assistant("y", refusal="no")), "message 2: the key 'refusal' may change .*known: role, cont"),
+        (chat(user("x"), {"role": "assistant", "contents": "y"}), r"'contents': did you mean content\?"),
+        (chat(user("x") | {"name": 5}, assistant("y")), "message 1: name must be a string, not a number"),
+        (chat(user("x"), assistant("y", name=" ")), "message 2: name is empty"),
         (chat(user("x"), assistant("y"), parallel_tool_calls="no"), "parallel_tool_calls must be true or false"),
         ({"text": "x", "parallel_tool_calls": True}, "this one holds text, parallel_tool_calls"),
         (chat(user("x")), "no assistant message to train on"),
@@ -522,6 +535,52 @@ def test_a_chat_may_hold_what_other_programs_write(make: Make) -> None:
         metadata=None,
     )
     assert pairs(make(written)) == plain
+
+
+def test_keys_that_change_nothing_are_not_used_and_told(make: Make) -> None:
+    plain = make(chat(user("hi"), assistant("7")), {"prompt": "hi", "completion": "7"}, {"text": "x"})
+    expected = pairs(plain)
+    assert plain.report.unused == ()
+    written = make(
+        chat(user("hi") | {"id": 1}, assistant("7", annotations=[], timestamp="now"), metadata={"a": 1}, source="web"),
+        {"prompt": "hi", "completion": "7", "prompt_id": "p", "system": "", "functions": []},
+        {"text": "x", "source": "web", "messages": None, "score": 0.5},
+    )
+    assert pairs(written) == expected
+    assert written.report.unused == (
+        *("messages.id", "messages.timestamp", "metadata", "prompt_id"),
+        *("score", "source"),
+    )
+    many = make({"text": "x"} | {f"column {i}": i for i in range(10_000)})
+    assert len(many.report.unused) == 20
+
+
+def test_names_of_participants_go_to_the_chat_template(make: Make) -> None:
+    line = chat(user("hi") | {"name": "ann"}, assistant("ho"))
+    (untold,) = make(line).report.unused
+    assert untold == "messages.name (the chat template has no place for it)"
+    source = "{% for m in messages %}{{ m.name ~ ': ' if m.name }}{{ m.content }}<turn|>{% endfor %}"
+    named = make(line, template=ChatTemplate(source, {}))
+    assert pairs(named) == [("ann: hi<turn|>", "ho<turn|>")]
+    assert named.report.unused == ()
+    result = chat(user("hi"), CALLING, {"role": "tool", "name": "f", "content": "5"}, assistant("five"))
+    assert make(result).report.unused == (), "a tool's result is written under its name"
+
+
+def test_tools_may_be_json_text(make: Make) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    line = chat(user("hi"), assistant("ho"))
+    expected = pairs(make(line | {"tools": tools}))
+    assert pairs(make(line | {"tools": json.dumps(tools)})) == expected
+    expected = pairs(make(line))
+    assert pairs(make(line | {"tools": ""})) == expected
+
+
+def test_of_a_pair_of_messages_the_completion_alone_is_learned(make: Make) -> None:
+    prompt = [user("hi"), assistant("ho"), user("more")]
+    found = pairs(make({"prompt": prompt, "completion": [assistant("ok")]}))
+    assert found == pairs(make(chat(user("hi"), assistant("ho", weight=0), user("more"), assistant("ok"))))
+    assert [answer for _, answer in found] == ["ok<turn|>"]
 
 
 def test_unfinished_thoughts_are_refused_when_they_are_stripped_too(make: Make) -> None:

@@ -71,7 +71,10 @@ def finetune(
         ),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="2e-4, or 2e-5 with full; 3e-3 and 3e-4 below 30 million parameters.")
+        float | None,
+        typer.Option(
+            help="2e-4, or 2e-5 with full; 3e-3 and 3e-4 below 30 million parameters; a run that goes on keeps its own."
+        ),
     ] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
@@ -146,6 +149,8 @@ def finetune(
     offline: opt.Offline = False,
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
+    import dataclasses
+
     from gesso.cli.adapter_base import note_other_base
     from gesso.cli.finetune_checks import check_contradictions, check_evaluation
     from gesso.cli.finetune_plan import print_plan
@@ -155,7 +160,7 @@ def finetune(
     from gesso.models.hub import resolve, resolve_config
     from gesso.train.config import TrainConfig
     from gesso.train.data_encoder import FileDataConfig
-    from gesso.train.finetune import Plan, finetune_recipe
+    from gesso.train.finetune import Plan, finetune_recipe, rate_of_run
 
     check_contradictions(
         method=method,
@@ -250,13 +255,14 @@ def finetune(
         )
     result = "model" if method == "full" else "adapter"
     run = RunOptions(out, device, stop_at, max_minutes, threads, plot, tensorboard, result=result)
+    rate, rate_is = (learning_rate, "") if learning_rate is not None else rate_of_run(out, plan.method)
     folder = resolve(model, offline=offline)
     note_other_base(adapter, model)
     recipe = finetune_recipe(
         data,
         folder,
         base=model,
-        plan=plan,
+        plan=dataclasses.replace(plan, learning_rate=rate),
         train=settings,
         data=reading,
         adapter=lora,
@@ -267,5 +273,5 @@ def finetune(
     from gesso.cli.training import is_main_process, print_result, run_command
 
     if is_main_process():
-        print_plan(recipe, vary_copies, settings.evaluation_examples if every else 0, learning_rate is None)
+        print_plan(recipe, vary_copies, settings.evaluation_examples if every else 0, rate_is)
     return run_command(recipe, run, partial(print_result, recipe, out))

@@ -10,25 +10,26 @@ COPYING = 0.5
 """Share of the answers' words that prompts hold from which on the option for them is named."""
 
 
-def print_plan(recipe: Recipe, vary_copies: float, evaluated: int, usual_rate: bool) -> None:
+def print_plan(recipe: Recipe, vary_copies: float, evaluated: int, rate_is: str) -> None:
     """Prints what the data holds and how much of it is evaluated, and names the options for what is left to a default
     or to chance.
 
     Args:
         evaluated: held-out examples that are, at most.
-        usual_rate: whether the learning rate is the default.
+        rate_is: what the learning rate is, where it was not given; else empty.
     """
     told = stderr_console(markup=False, emoji=False)
     examples = cast(FileData, recipe.examples)
     told.print(examples.report.summary, style="dim")
+    if unused := examples.report.unused:
+        told.print(f"keys of the data that are not used: {', '.join(unused)}", style="dim")
     if 0 < evaluated < (held_out := examples.report.held_out):
         told.print(
             f"the held-out loss is that of the first {evaluated:,} of {held_out:,} held out: --evaluation-examples",
             style="dim",
         )
-    if usual_rate:
-        rate = recipe.train.learning_rate
-        told.print(f"learning rate {rate:g}, the default for a model of this size: --learning-rate", style="dim")
+    if rate_is:
+        told.print(f"learning rate {recipe.train.learning_rate:g}, {rate_is}: --learning-rate", style="dim")
     if not vary_copies and (share := examples.copied_share()) >= COPYING:
         told.print(
             f"{share:.0%} of the answers' words stand in their prompts: where they are taken as they are,"

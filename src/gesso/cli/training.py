@@ -56,11 +56,13 @@ class ProgressCallback(TrainingCallback):
             *left,
         )
         self.console = stderr_console(emoji=False)
-        self.progress = stack.enter_context(Progress(*columns, console=self.console))
+        self.progress = Progress(*columns, console=self.console)
         self.task: Any = None
+        self._stack = stack
 
     def started(self, step: int, last: int, trainable: int) -> None:
         self.console.print(f"training {trainable:,} parameters, steps {step + 1} to {last}", style="dim")
+        self._stack.enter_context(self.progress)  # a run that is refused shows no bar, nor the empty line it leaves
         self.task = self.progress.add_task("train", total=last, completed=step, note="")
 
     def stepped(self, step: int, record: Record | None) -> None:

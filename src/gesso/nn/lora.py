@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.nn.experts import Experts, GroupedProjection, Projection, held_part, mix_experts, mix_in_training
-from gesso.nn.grouped_products import groups_in_training, multiply_groups
+from gesso.nn.grouped_products import ALIGNMENT, groups_in_training, multiply_groups
 from gesso.nn.linear import linear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
@@ -101,7 +101,8 @@ class LoraExperts(nn.Module):
         return self._with_groups(gate_up, gate_up_A, gate_up_B), self._with_groups(down, down_A, down_B)
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        if groups_in_training(x_ND, *self.matrices(self.causal)):
+        gate_up_A, _, down_A, _ = self.matrices(self.causal)
+        if groups_in_training(x_ND, gate_up_A, down_A):  # of any rank: it is filled up
             return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
@@ -121,7 +122,9 @@ class LoraExperts(nn.Module):
 
         def projected(x_MD: Tensor, ends_E: Tensor) -> Tensor:
             out_MF, dropped = project(x_MD, ends_E), F.dropout(x_MD, dropout) if dropout else x_MD
-            for matrix in (a_ERD, b_EFR):
+            # Ranks of zeros, which change nothing, where rows of R numbers would not be aligned.
+            fill = -a_ERD.shape[1] % (ALIGNMENT // x_MD.itemsize)
+            for matrix in (F.pad(a_ERD, (0, 0, 0, fill)), F.pad(b_EFR, (0, fill))) if fill else (a_ERD, b_EFR):
                 dropped = multiply_groups(dropped, ends_E, matrix.to(x_MD.dtype))
             return out_MF + dropped * self.scale
 

@@ -42,6 +42,9 @@ _NAME = re.compile(r"step-\d{6,}")
 OPTIMIZER = "optimizer.safetensors"
 PRECISION = "precision"
 """Names what a run may go on with another of: its steps are then not those that it would have taken."""
+RATE = "learning_rate"
+"""Names the highest learning rate of a run, with which it goes on where none is given."""
+_REMEDY = "go on with the same, or train into another folder"
 _DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
 """What is said of a run whose digest of that name is another."""
 
@@ -101,8 +104,9 @@ def save_checkpoint(
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
-            state = {**identity, PRECISION: precision(recipe, group), **dataclasses.asdict(progress)}
-            (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+            told = {PRECISION: precision(recipe, group), RATE: recipe.train.learning_rate}
+            state = json.dumps({**identity, **told, **dataclasses.asdict(progress)})
+            (partial / STATE).write_text(state + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
     except OSError as error:
@@ -244,11 +248,13 @@ def resume(
     else:
         found, ours = read_adapter_config(folder), recipe.adapter
         if (found.rank, found.scale) != (ours.rank, ours.scale):
-            raise CheckpointError(f"{folder} holds an adapter of rank {found.rank} and alpha {found.alpha:g}")
+            raise CheckpointError(
+                f"{folder} holds an adapter of rank {found.rank} and alpha {found.alpha:g}, and this run has "
+                f"{ours.rank} and {ours.alpha:g}: {_REMEDY}"
+            )
         if (unlike := unlike_layer(model, folder)) is not None:
             raise CheckpointError(
-                f"{folder} was trained with other settings (target: {unlike} has a delta on one side alone): "
-                "go on with the same, or train into another folder"
+                f"{folder} was trained with other settings (target: {unlike} has a delta on one side alone): {_REMEDY}"
             )
         load_adapter_weights(model, folder, shard_like)
     try:
@@ -276,12 +282,12 @@ def precision_of(checkpoint: Path) -> str | None:
 def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Progress:
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe:
-        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}")
+        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}: {_REMEDY}")
     # A setting says more than a digest that it is a part of.
     for name, ours in sorted(identity.items(), key=lambda item: item[0] in _DIGESTS):
         if state.get(name, ours) != ours and not (name == "base" and WEIGHTS in state):
             what = _DIGESTS.get(name, f"with other settings ({name} {state.get(name)!r}, now {ours!r})")
-            raise CheckpointError(f"{folder} was trained {what}: go on with the same, or train into another folder")
+            raise CheckpointError(f"{folder} was trained {what}: {_REMEDY}")
     if not isinstance(state.get("step"), int):
         raise CheckpointError(f"{folder / STATE} names no step")
     return Progress(**{field.name: state[field.name] for field in dataclasses.fields(Progress) if field.name in state})

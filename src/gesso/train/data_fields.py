@@ -7,23 +7,21 @@ from typing import Any
 
 from gesso.errors import DataError
 from gesso.text.output import CHANNEL, CHANNEL_END
+from gesso.train.data_keys import LINE_KEYS, OTHER_FORMATS, note, refuse_preferences, require_known, used_fields
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """May stand before the first line of a file."""
 CHANGED = "put it back as it was to go on, or train into another --out"
 """What to do about a file that changed while a run reads it."""
-LINE_KEYS = ("messages", "tools", "parallel_tool_calls", "prompt", "completion", "source", "text")
-OTHER_FORMATS = "docs/finetuning.md#from-other-formats: JSON lines from text, CSV, Parquet, Alpaca, ShareGPT"
-"""What to do about a line that is of another format."""
 MESSAGE_KEYS = {
-    "system": ("content",),
-    "developer": ("content",),
-    "user": ("content",),
-    "assistant": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
-    "model": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
+    "system": ("content", "name"),
+    "developer": ("content", "name"),
+    "user": ("content", "name"),
+    "assistant": ("content", "name", "tool_calls", "reasoning", "reasoning_content", "weight"),
+    "model": ("content", "name", "tool_calls", "reasoning", "reasoning_content", "weight"),
     "tool": ("content", "name", "tool_call_id"),
 }
-"""What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
+"""What of a message of each role is used besides `role`. A key whose value is null counts as left out."""
 ASSISTANT = ("assistant", "model")
 SHOWN = ("system", "developer", "user")
 """Roles whose messages may hold images."""
@@ -55,12 +53,43 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
+def parse_line(line: bytes, known: Sequence[str]) -> dict[str, Any]:
     """Parses a line as a JSON object of keys that are `known`.
 
     Raises:
         DataError: it is no JSON object, has an unknown key, or an object in it has a key twice.
     """
+    fields = _parse(line)
+    require_known(fields, known, hint=OTHER_FORMATS)
+    return fields
+
+
+def parse_example(line: bytes, unused: set[str]) -> dict[str, Any]:
+    """Parses a line of training data; returns those of its fields that are used and not null. A pair of messages, as
+    TRL writes it, becomes a chat of which only the completion is learned.
+
+    Args:
+        unused: gets the names of other keys.
+
+    Raises:
+        DataError: it is no JSON object, an object in it has a key twice, or a key may change what is to be learned.
+    """
+    fields = _parse(line)
+    refuse_preferences(fields)
+    used = used_fields(fields, LINE_KEYS, unused, hint=OTHER_FORMATS)
+    if used.keys().isdisjoint(("prompt", "completion")) and used.pop("source", None) is not None:
+        note(unused, "source")  # of chats and texts it says where they are from
+    if isinstance(used.get("prompt"), list) and isinstance(used.get("completion"), list) and "messages" not in used:
+        used["messages"] = [*map(_as_context, used.pop("prompt")), *used.pop("completion")]
+    return used
+
+
+def _as_context(message: object) -> object:
+    """Returns a message that is not learned."""
+    return {**message, "weight": 0} if isinstance(message, dict) and message.get("role") in ASSISTANT else message
+
+
+def _parse(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line.decode("utf-8"), object_pairs_hook=_without_repeats)
     except DataError:
@@ -77,15 +106,7 @@ def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
         raise DataError("a number of thousands of digits") from None
     if not isinstance(fields, dict):
         raise DataError(f"must be a JSON object, not {_kind(fields)}", hint=OTHER_FORMATS)
-    _require_known(fields, known, hint=OTHER_FORMATS)
     return fields
-
-
-def _require_known(fields: Mapping[str, Any], known: Sequence[str], hint: str | None = None) -> None:
-    """Refuses other keys by name, but for those of null: programs that write tables give every line every key."""
-    for name, value in fields.items():
-        if name not in known and value is not None:
-            raise DataError(f"unknown key {name!r}; known: {', '.join(known)}", hint=hint)
 
 
 def _string(fields: Mapping[str, Any], name: str) -> str:
@@ -107,22 +128,22 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def read_message(message: object, thinking: str) -> dict[str, Any]:
+def read_message(message: object, thinking: str, unused: set[str]) -> dict[str, Any]:
     """Checks one message and returns it in the one form that the chat template gets.
 
     Args:
         thinking: `strip` drops the reasoning of assistant messages.
+        unused: gets the names of keys that are not used.
 
     Raises:
-        DataError: an unknown role or key, or content that cannot be trained on.
+        DataError: an unknown role, a key that may change what is learned, or content that cannot be trained on.
     """
     if not isinstance(message, dict):
         raise DataError(f"must be an object, not {_kind(message)}")
     role = message.get("role")
     if not isinstance(role, str) or role not in MESSAGE_KEYS:
         raise DataError(f"unknown role {role!r}; known: {', '.join(MESSAGE_KEYS)}")
-    _require_known(message, ("role", *MESSAGE_KEYS[role]))
-    read = {name: value for name, value in message.items() if value is not None}
+    read = used_fields(message, ("role", *MESSAGE_KEYS[role]), unused, "messages.")
     if role in ASSISTANT:
         return _assistant(read, thinking)
     if not (role == "tool" and isinstance(read.get("content"), dict)):
@@ -147,7 +168,7 @@ def _content(message: Mapping[str, Any], *, images: bool = False) -> str:
         if not isinstance(kind, str) or kind not in (PARTS if images else ("text",)):
             known = "text and images are" if images else "text is"
             raise DataError(f"content holds a part of type {kind!r}; only {known} supported")
-        _require_known(part, PARTS[kind])
+        require_known(part, PARTS[kind])
         if kind == "text" and not isinstance(part.get("text"), str):
             raise DataError("content holds a text part without text")
     return "".join(part["text"] for part in content if part["type"] == "text")
@@ -175,11 +196,33 @@ def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
     if not content.strip() and not calls:
         raise DataError("the assistant's content is empty")
     read = {"role": "assistant", "content": content, "weight": message.get("weight", 1)}
+    if "name" in message:
+        read["name"] = text_of(message, "name")
     if reasoning:
         read["reasoning"] = reasoning[0]
     if calls:
         read["tool_calls"] = [_tool_call(call) for call in calls]
     return read
+
+
+def read_tools(tools: object) -> list[dict[str, Any]]:
+    """Checks the tools of a chat, which may be given as JSON text: a table's cell holds no lists of unlike objects.
+
+    Raises:
+        DataError: they are no list of functions with names.
+    """
+    if isinstance(tools, str):
+        try:
+            tools = json.loads(tools or "[]")
+        except (ValueError, RecursionError):
+            raise DataError("tools must be a list of objects, and this text is no JSON") from None
+    if not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        raise DataError("tools must be a list of objects")
+    for i, tool in enumerate(tools):
+        function = tool.get("function", tool)
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"]:
+            raise DataError(f"tool {i + 1}: a tool needs a function with a name")
+    return tools
 
 
 def _tool_call(call: object) -> dict[str, Any]:
@@ -192,8 +235,8 @@ def _tool_call(call: object) -> dict[str, Any]:
         function = {name: outer.pop(name) for name in ("name", "arguments") if name in outer}
     if not isinstance(function, dict):
         raise DataError(f"a tool call's function must be an object, not {_kind(function)}")
-    _require_known(outer, ("id", "type", "function"))
-    _require_known(function, ("name", "arguments"))
+    require_known(outer, ("id", "type", "function"))
+    require_known(function, ("name", "arguments"))
     if outer.get("type", "function") != "function":
         raise DataError(f"a tool call of type {outer['type']!r} is not supported; only functions are")
     if not isinstance(function.get("name"), str) or not function["name"]:

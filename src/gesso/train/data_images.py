@@ -9,7 +9,7 @@ from typing import Any
 from gesso.engine.media import Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
-from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED, parse_line
+from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED, parse_example
 from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import DEFAULT_BUDGET
@@ -98,8 +98,8 @@ class ImageReader:
 
 
 def most_images(files: Sequence[Path]) -> int:
-    """Returns the most images that any line of some files holds, for an estimate; that lines are JSON objects of known
-    keys is all that is checked of them.
+    """Returns the most images that any line of some files holds, for an estimate; that lines are JSON objects and
+    have no key that is refused is all that is checked of them.
 
     Raises:
         DataError: a file cannot be read, or a line cannot.
@@ -119,7 +119,7 @@ def most_images(files: Sequence[Path]) -> int:
 
 
 def _images_in(line: bytes) -> int:
-    messages = parse_line(line).get("messages") if line.strip() else None
+    messages = parse_example(line, set()).get("messages") if line.strip() else None
     if not isinstance(messages, list):
         return 0
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]

@@ -26,7 +26,7 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder, FileDataConfig
-from gesso.train.data_fields import parse_line
+from gesso.train.data_fields import parse_example
 from gesso.train.data_lines import LineReader
 from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
 from gesso.train.long_texts import LongTexts
@@ -193,7 +193,7 @@ class FileData:
         examples = self._train[:SAMPLE]
         places = examples[["file", "offset"]]
         firsts = np.append(True, places[1:] != places[:-1])[: len(examples)]  # of their lines
-        return [parse_line(line) for line in self._lines(examples[firsts])]
+        return [parse_example(line, set()) for line in self._lines(examples[firsts])]
 
     def _read_format(self) -> frozenset[str]:
         """Returns the copied words that belong to the format.

@@ -46,6 +46,8 @@ class Report:
     """Images of all examples, as often as they are shown."""
     soft_tokens: int = 0
     """Tokens of these images; they are prompt tokens, too."""
+    unused: tuple[str, ...] = ()
+    """Names of keys that are not used."""
 
     @property
     def summary(self) -> str:
@@ -179,6 +181,7 @@ class Scan:
             changes=self._changes,
             images=self._images,
             soft_tokens=self._soft_tokens,
+            unused=tuple(sorted(self._reader.unused)),
         )
 
 

@@ -10,8 +10,9 @@ from typing import Literal
 import torch
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
+from gesso.json_files import read_json
 from gesso.models.adapter_files import adapter_config_of
 from gesso.models.adapters import targets
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -19,6 +20,7 @@ from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.train.checkpoint import RATE, STATE, checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
@@ -81,6 +83,23 @@ def default_learning_rate(method: Method, model: ModelConfig) -> float:
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in DiffusionGemma(model).parameters())
     return (SMALL_RATES if parameters < SMALL else LEARNING_RATES)[method]
+
+
+def rate_of_run(out: Path, method: Method) -> tuple[float | None, str]:
+    """Returns the learning rate that a run takes where none is given, and what it is, for people: that of the
+    checkpoint which it goes on from, or None for the default.
+
+    A checkpoint that names none is of a time when models of all sizes had one default.
+    """
+    for folder in reversed(checkpoints(out)):
+        try:
+            rate = read_json(folder / STATE).get(RATE)
+        except CheckpointError:  # a damaged one is passed over
+            continue
+        if isinstance(rate, float) and rate > 0:
+            return rate, "that of the run so far"
+        return LEARNING_RATES[method], "the default when this run began, which does not say its own"
+    return None, "the default for a model of this size"
 
 
 def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationConfig) -> bool:
