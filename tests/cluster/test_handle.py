@@ -18,6 +18,7 @@ from ray.serve.exceptions import BackPressureError
 from gesso.cluster.call import Call
 from gesso.cluster.handle import HandleClient, RayPool
 from gesso.cluster.prefix_router import PrefixRouter
+from gesso.cluster.route import Route
 from gesso.cluster.settings import ClusterSettings
 from gesso.router.app import Router
 from gesso.router.client import ReplicaLostError
@@ -54,15 +55,15 @@ class Handle:
 
     def __init__(self, *said: Any, model: str | None = None, top: "Handle | None" = None) -> None:
         self.said, self.model, self.top = list(said), model, top or self
-        self.asked: list[tuple[str | None, Call, list[bytes]]] = []
+        self.asked: list[tuple[str | None, Call, Route]] = []
         self.parts: list[Parts] = []
 
     def options(self, **given: Any) -> "Handle":
         assert (given["method_name"], given["stream"]) == ("ask", True)
         return Handle(model=given["multiplexed_model_id"], top=self.top)
 
-    def remote(self, call: Call, digests: list[bytes]) -> Parts:
-        self.top.asked.append((self.model, call, digests))
+    def remote(self, call: Call, route: Route) -> Any:
+        self.top.asked.append((self.model, call, route))
         if len(self.top.said) == 1 and isinstance(self.top.said[0], BackPressureError):
             raise self.top.said[0]
         self.top.parts.append(Parts(list(self.top.said)))
@@ -85,9 +86,9 @@ def test_an_answer_comes_through() -> None:
     handle = Handle((200, [(b"a", b"b")]), b"one", b"two")
     body = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}]}
     assert ask(handle, body=body) == (200, b"onetwo")
-    ((model, call, digests),) = handle.asked
+    ((model, call, route),) = handle.asked
     assert (model, call.target, json.loads(call.body)) == ("", PATH, body)
-    assert len(digests) == 1
+    assert len(route.digests) == 1
     assert not handle.parts[0].cancelled
 
 
@@ -187,22 +188,95 @@ def test_a_replica_that_leaves_is_no_end_of_the_others(broken_off: bool) -> None
     assert len(handle.asked) == 3, "one goes out again, to whom Ray chooses"
 
 
-def test_a_beginning_stays_with_its_replica_until_load_differs() -> None:
-    replicas = [SimpleNamespace(replica_id=SimpleNamespace(unique_id=name)) for name in "abc"]
-    loads = {"a": 0, "b": 0, "c": 2}
+REPLICAS = [SimpleNamespace(replica_id=SimpleNamespace(unique_id=name)) for name in "abc"]
+
+
+def prefix_router(loads: dict[str, int]) -> Any:
     router: Any = PrefixRouter.__new__(PrefixRouter)
-    cache = SimpleNamespace(get=lambda replica_id: loads[replica_id.unique_id] or None)
-    router._replica_queue_len_cache = cache
+    router._replica_queue_len_cache = SimpleNamespace(get=lambda replica_id: loads[replica_id.unique_id] or None)
     router.initialize_state(slack=2)
+    return router
+
+
+def pending(route: Route) -> Any:
+    return SimpleNamespace(kwargs={"route": route}, metadata=SimpleNamespace(multiplexed_model_id=""))
+
+
+class Cluster(Handle):
+    """A handle of replicas `a`, `b` and `c`: the named ones say what they are given, the others answer."""
+
+    def __init__(self, **said: list[Any]) -> None:
+        super().__init__()
+        self.router = prefix_router(dict.fromkeys("abc", 0))
+        self.fails, self.taken = said, list[str]()
+
+    def options(self, **given: Any) -> "Cluster":
+        return self
+
+    async def _answer(self, route: Route) -> Any:
+        ((replica, *_), *_) = await self.router.choose_replicas(REPLICAS, pending(route))
+        self.router.on_request_routed(pending(route), replica.replica_id, None)
+        name = replica.replica_id.unique_id
+        self.taken.append(name)
+        for part in self.fails.get(name, [(200, [(b"content-type", b"application/json")]), name.encode()]):
+            if isinstance(part, BaseException):
+                raise part
+            yield part
+
+    def remote(self, call: Call, route: Route) -> Any:
+        return self._answer(route)
+
+
+JSON = [(b"content-type", b"application/json")]
+FAILURES: dict[str, list[Any]] = {
+    "lost": [RayError("died")],
+    "crash": [(500, JSON), b'{"error": {"code": "internal_error"}}'],
+    "leaves": [(503, JSON), b'{"error": {"code": "shutting_down"}}'],
+    "full": [(429, JSON), b'{"error": {"code": "queue_full"}}'],
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_request_is_sent_again_to_whom_was_not_asked(failure: str) -> None:
+    """`a` holds the beginning, and has least to do whenever it has failed."""
+    cluster = Cluster(a=FAILURES[failure], b=FAILURES[failure])
+
+    async def play() -> list[str]:
+        router = Router(RouterSettings(), pool=RayPool(HandleClient(cluster, ClusterSettings(max_replicas=3))))
+        transport = httpx.ASGITransport(router.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            body = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}]}
+            return [(await client.post(PATH, json=body)).text for _ in range(2)]
+
+    assert asyncio.run(play()) == ["c", "c"]
+    assert sorted(cluster.taken[:3]) == ["a", "b", "c"]
+    assert cluster.taken[3:] == ["c"], "the next request knows where its beginning is, and of no failures"
+
+
+def test_a_request_that_fails_everywhere_is_asked_once_of_each() -> None:
+    cluster = Cluster(**dict.fromkeys("abc", FAILURES["full"]))
+
+    async def play() -> int:
+        router = Router(RouterSettings(), pool=RayPool(HandleClient(cluster, ClusterSettings(max_replicas=3))))
+        transport = httpx.ASGITransport(router.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post(PATH, json={"model": "mini"})).status_code
+
+    assert asyncio.run(play()) == 429
+    assert sorted(cluster.taken) == ["a", "b", "c"]
+
+
+def test_a_beginning_stays_with_its_replica_until_load_differs() -> None:
+    replicas, loads = REPLICAS, {"a": 0, "b": 0, "c": 2}
+    router = prefix_router(loads)
 
     def ranks(digests: list[bytes]) -> list[list[str]]:
-        pending = SimpleNamespace(kwargs={"digests": digests}, metadata=SimpleNamespace(multiplexed_model_id=""))
-        chosen = asyncio.run(router.choose_replicas(replicas, pending))
+        chosen = asyncio.run(router.choose_replicas(replicas, pending(Route(digests))))
         return [[each.replica_id.unique_id for each in rank] for rank in chosen]
 
     beginning = [b"1", b"2", b"3"]
     assert ranks(beginning) == [["a", "b"], ["c"]]
-    router.on_request_routed(SimpleNamespace(kwargs={"digests": beginning}), replicas[2].replica_id, None)
+    router.on_request_routed(pending(Route(beginning)), replicas[2].replica_id, None)
     assert ranks(beginning)[0] == ["c"]
     assert ranks([*beginning, b"4"])[0] == ["c"]
     assert ranks([b"1", b"9"]) == [["a", "b"], ["c"]]  # one part in common is worth one request, not two

@@ -1,6 +1,8 @@
 """Markers that users type stay text; those that a template writes are places."""
 
 import dataclasses
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ READERS = {
 }
 SOFT = set(ENGINE.config.image_token_ids)
 MEDIA = MediaOptions(image_budget=70)
-texts = st.lists(st.sampled_from([*IMAGE_MARKERS, "<|video|>", "<|audio|>", "<", "|image|>", "a b", "\U000f0000", "ü"]))
+SPECIAL = sorted(ENGINE.tokenizer.special)
+PARTS = [*IMAGE_MARKERS, "<|video|>", "<|audio|>", "<", "|image|>", "a b", "\U000f0000", "ü", *SPECIAL]
+texts = st.lists(st.sampled_from(PARTS))
 
 
 @given(texts.map("".join), st.sampled_from(sorted(READERS)))
@@ -42,6 +46,50 @@ def test_what_is_typed_comes_back_as_it_was_typed(text: str, which: str) -> None
     assert reader.tokenizer.decode(prompt.ids) == reader.template.render([{"role": "user", "content": typed}])  # type: ignore[union-attr]
     assert SOFT.isdisjoint(reader.encode_typed(typed, "begin", None))
     assert reader.tokenizer.decode(reader.encode_typed(typed, "begin", None)) == typed
+
+
+def specials(ids: Sequence[int]) -> list[int]:
+    return [token for token in ids if token in ENGINE.tokenizer.special_ids]
+
+
+@given(texts.map("".join), st.sampled_from(["user", "tool", "parts", "declaration"]))
+def test_nobody_forges_a_turn(text: str, who: str) -> None:
+    """Special tokens that users, tools and their declarations spell are letters, also over parts of a message."""
+    reader = READERS["text only"]
+
+    def read(said: str) -> tuple[int, ...]:
+        content: Any = f"x{said}x"
+        if who == "parts":
+            content = [
+                {"type": "text", "text": content[: len(content) // 2]},
+                {"type": "text", "text": content[len(content) // 2 :]},
+            ]
+        asked: dict[str, Any] = {"role": "tool" if who == "tool" else "user", "content": "ask" if who == "declaration" else content}
+        if who == "tool":
+            asked["name"] = "look"
+        before = [{"role": "system", "content": "<|think|>"}, {"role": "user", "content": "first"}]
+        tool = {"type": "function", "function": {"name": "look", "description": content}}
+        return reader.read([*before, asked], tools=(tool,) if who == "declaration" else ()).ids
+
+    assert specials(read(text)) == specials(read("plain"))
+
+
+def test_what_the_system_says_may_hold_special_tokens() -> None:
+    reader = READERS["text only"]
+    messages = [{"role": role, "content": "<|think|>"} for role in ("system", "user")]
+    assert reader.read(messages).ids.count(reader.tokenizer.special["<|think|>"]) == 1
+
+
+def test_thousands_of_special_tokens_are_looked_for_in_one_pass() -> None:
+    """As many as the published tokenizer has, in a text with as many places where one could begin."""
+    markers = frozenset(f"<unused{number}>" for number in range(6300))
+    text = "<p>word</p>" * 10_000 + "<unused6299>"
+    start = time.process_time()
+    disguise = Disguise(
+        markers, [{"type": "text", "text": text}, {"type": "text", "text": "<unu"}, {"type": "text", "text": "sed7>"}]
+    )
+    assert len(disguise.pieces(disguise.put_on(text))) == 2
+    assert time.process_time() - start < 2
 
 
 @given(texts.map("".join))

@@ -85,6 +85,7 @@ class Dying:
             start = await messages.get()
         except asyncio.CancelledError:
             closed.set()
+            await task  # the server has heard of it then, whatever it was at
             raise
         return _Parts(start, messages, death, closed, task)
 

@@ -119,6 +119,7 @@ def test_effort(client: TestClient, service: FakeService) -> None:
     enabled = {"type": "enabled", "budget_tokens": 20}
     for thinking, effort, bounds in [
         (enabled, "low", (6, None)), (enabled, "medium", (14, None)), (enabled, "high", (20, None)),
+        (enabled, "max", (20, None)), (None, "max", (None, None)),
         (None, "high", (None, None)), ({"type": "disabled"}, "high", (None, None)),
         ({"type": "adaptive"}, "medium", (None, 0.5)),
     ]:  # fmt: skip

@@ -212,6 +212,8 @@ def test_an_empty_prediction_is_none(client: TestClient, service: FakeService) -
         ({"reasoning_effort": "low"}, {"thinking": True, "thinking_share": 0.25}),
         ({"reasoning_effort": "medium"}, {"thinking": True, "thinking_share": 0.5}),
         ({"reasoning_effort": "high"}, {"thinking": True, "thinking_share": 0.75}),
+        ({"reasoning_effort": "xhigh"}, {"thinking": True, "thinking_share": 0.75}),
+        ({"reasoning_effort": "max"}, {"thinking": True, "thinking_share": 0.75}),
         ({"chat_template_kwargs": {"enable_thinking": True}}, {"thinking": True, "thinking_share": 0.75}),
         ({"chat_template_kwargs": {"enable_thinking": False}}, {}),
         ({"thinking_budget": 10}, {"thinking": True, "thinking_budget": 10}),

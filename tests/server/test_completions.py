@@ -251,3 +251,23 @@ def test_as_many_as_are_sent_is_no_search(client: TestClient, service: FakeServi
     assert len(answer["choices"]) == len(service.requests) == 2
     assert "search" not in answer
     assert "logprobs" not in service.requests[0].options
+
+
+@pytest.mark.parametrize("prompt", ["a <|image|> b", ["a", "b<image|>"]])
+def test_a_place_of_an_image_is_refused_with_what_to_do(client: TestClient, service: FakeService, prompt: Any) -> None:
+    error = refusal(client, PATH, model="mini", prompt=prompt)
+    assert (error["param"], error["code"]) == ("prompt", "unsupported_value")
+    assert "in a message of a chat it is text" in error["message"]
+    raw = client.post("/api/generate", json={"model": "mini", "prompt": "<|image|>", "raw": True, "stream": False})
+    assert raw.status_code == 400
+    assert "in a message of a chat it is text" in raw.json()["error"]
+    assert not service.requests
+    service.engine.runner.vision = object()  # the engine has a say then: there may be an image for it
+    complete(client, "a <|image|> b")
+
+
+def test_a_place_of_an_image_in_a_message_is_text(mini_url: str) -> None:
+    said = {"messages": [{"role": "user", "content": "a <|image|> b"}], "model": "mini", "max_tokens": 4}
+    assert httpx.post(f"{mini_url}/v1/chat/completions", json=said).status_code == 200
+    raw = {"prompt": "a <|image|> b", "model": "mini", "max_tokens": 4}
+    assert httpx.post(f"{mini_url}{PATH}", json=raw).status_code == 400

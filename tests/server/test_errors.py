@@ -238,3 +238,18 @@ def test_ids_that_could_do_harm_are_replaced(client: TestClient, given: str) -> 
 )
 def test_a_text_that_is_refused_is_named_as_its_endpoint_does(path: str, param: str) -> None:
     assert from_gesso(TextError("a tool message needs a call"), path).body["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": [{"content": "x"}]}, "messages[0].role"),
+        ({"response_format": {}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+    ],
+)
+def test_a_field_that_says_what_kind_a_thing_is_may_be_missing_like_any_other(
+    client: TestClient, fields: dict[str, Any], param: str
+) -> None:
+    error = refusal(client, **fields)
+    assert (error["message"], error["param"], error["code"]) == (f"{param} is missing", param, "missing_field")

@@ -238,6 +238,7 @@ def test_refusals(client: TestClient, service: FakeService) -> None:
 
     assert refused(steps=3)["param"] == "steps"
     assert refused(background=True)["param"] == "background"
+    assert refused(text={"format": {}})["message"] == "text.format.type is missing"
     reference = refused(input=[{"type": "item_reference", "id": "x"}])
     assert reference["param"] == "input[0].type"
     assert reference["message"].startswith("input[0].type: 'item_reference' is none of 'message', 'function_call'")

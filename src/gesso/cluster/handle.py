@@ -1,7 +1,7 @@
 """Asks replicas that Ray chooses: a `Client` of the router over the handle of a deployment."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,6 +9,7 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError, RayServeException
 
 from gesso.cluster.call import Call
+from gesso.cluster.route import route_of_this_request
 from gesso.cluster.settings import ClusterSettings
 from gesso.router.affinity import prefix_digests
 from gesso.router.asked import json_fields
@@ -44,13 +45,14 @@ class HandleClient:
             return _OwnAnswer.error(refusal, path)
         if method == "GET" and path == "/v1/models" and len(self._settings.models) > 1:
             return _OwnAnswer.listing(self._settings.served_names)
-        digests = prefix_digests(path, fields) if fields else []
+        route = route_of_this_request()
+        route.digests = prefix_digests(path, fields) if fields else []
         call = Call(method, target, tuple(headers), body)
         named = unquote(path.removeprefix(_MODEL)) if path.startswith(_MODEL) else fields.get("model")
         handle = self._handles[self._settings.model_of(named)]
         parts: Any = None
         try:
-            parts = handle.remote(call, digests=digests)
+            parts = handle.remote(call, route=route)
             status, given = await anext(parts)
         except BackPressureError:
             full = ApiError(429, "too many requests wait already", code="queue_full", headers={"Retry-After": "1"})
@@ -84,6 +86,10 @@ class RayPool(Pool):
     def __init__(self, client: HandleClient) -> None:
         super().__init__(lambda url: client)
         self.add("ray", "ray").state = "up"
+
+    def has_other(self, excluded: Collection[str]) -> bool:  # noqa: ARG002 - what is excluded is the handle itself
+        """Says whether Ray has a replica that was not asked for this request."""
+        return route_of_this_request().has_other
 
     def failed(self, replica: Replica) -> None:
         """Counts a failure, which opens no breaker, for it was one replica's of many."""

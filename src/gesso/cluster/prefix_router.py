@@ -12,14 +12,16 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
+from gesso.cluster.route import Route
 from gesso.router.affinity import PrefixTable, keep_together
 
 
 class PrefixRouter(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
-    """Chooses as `gesso router` does: the holder of the longest beginning, else whoever has least to do.
+    """Chooses as `gesso router` does: the holder of the longest beginning, else whoever has least to do; and for a
+    request that is sent again, whoever was asked least for it.
 
-    Requests bring the digests of their beginnings as `digests`. Where several models are served, only replicas count
-    that Ray thinks of for the model.
+    Requests bring their `Route` as `route`. Where several models are served, only replicas count that Ray thinks of for
+    the model.
     """
 
     def initialize_state(self, slack: int = 4) -> None:
@@ -37,17 +39,21 @@ class PrefixRouter(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
             by_name = {name: replica for name, replica in by_name.items() if name in wanted}
         if not by_name:
             return []
+        route = _route(pending_request)
+        route.known = frozenset(by_name)
+        fewest = min(route.asked[name] for name in by_name)
         loads = {name: self.replica_queue_len_cache.get(each.replica_id) or 0 for name, each in by_name.items()}
-        parts, holders = self._prefixes.find(_digests(pending_request))
-        kept = keep_together(loads, holders, parts, self._slack)
-        first = [[by_name[kept]]] if kept is not None else []
-        return first + [
-            [by_name[name] for name, each in loads.items() if each == load] for load in sorted(set(loads.values()))
-        ]
+        least_asked = {name: load for name, load in loads.items() if route.asked[name] == fewest}
+        parts, holders = self._prefixes.find(route.digests)
+        kept = keep_together(least_asked, holders, parts, self._slack)
+        ranks = {name: (route.asked[name], name != kept, load) for name, load in loads.items()}
+        return [[by_name[name] for name, each in ranks.items() if each == rank] for rank in sorted(set(ranks.values()))]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:  # noqa: ARG002
-        """Notes where a beginning is now."""
-        self._prefixes.put(_digests(pending_request), replica_id.unique_id)
+        """Notes where a request and its beginning are now."""
+        route = _route(pending_request)
+        route.asked[replica_id.unique_id] += 1
+        self._prefixes.put(route.digests, replica_id.unique_id)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
         """Forgets what a replica knew."""
@@ -55,6 +61,6 @@ class PrefixRouter(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
         super().on_replica_actor_died(replica_id)
 
 
-def _digests(pending: PendingRequest | None) -> list[bytes]:
-    digests: list[bytes] = (pending.kwargs.get("digests") or []) if pending is not None else []
-    return digests
+def _route(pending: PendingRequest | None) -> Route:
+    route: Route | None = pending.kwargs.get("route") if pending is not None else None
+    return Route() if route is None else route

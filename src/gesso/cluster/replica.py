@@ -1,7 +1,7 @@
 """Is what runs in each replica: the server's application over a model, or over several that come and go."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from ray import serve
 
 from gesso.api import load
 from gesso.cluster.call import Call, Part, answer
+from gesso.cluster.route import Route
 from gesso.cluster.settings import ClusterSettings
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.models.card import card_of
@@ -70,9 +71,9 @@ class ModelReplica:
             loaded
         )
 
-    async def ask(self, call: Call, digests: Sequence[bytes] = ()) -> AsyncIterator[Part]:
-        """Answers one request; `digests` are for who chooses the replica."""
-        del digests
+    async def ask(self, call: Call, route: Route | None = None) -> AsyncIterator[Part]:
+        """Answers one request; `route` is for who chooses the replica."""
+        del route
         loaded: Loaded = self._only if self._only is not None else await self._load(serve.get_multiplexed_model_id())
         async for part in answer(loaded.app, call):
             yield part

@@ -1,15 +1,17 @@
-"""Markers of images in prompts: those that a template writes are places of images, those that a user types are text.
+"""Markers in prompts: those that a template writes are tokens, those that a user types are text.
 
-A template writes `<|image|>` where an image part stands. In the ids it becomes `<|image>`, as many soft tokens as the
-image has, and `<image|>`; the soft tokens are a span of the prompt. What a user types passes the template in disguise,
-each marker as one character that occurs nowhere in the prompt, and is encoded in two pieces, so that no tokenizer takes
-it for the marker.
+Special tokens in what users and tools say would end their turn and begin another's: they are letters there. Images have
+markers, too: a template writes `<|image|>` where an image part stands. In the ids it becomes `<|image>`, as many
+soft tokens as the image has, and `<image|>`; the soft tokens are a span of the prompt. What is typed passes the
+template in disguise, each marker as one character that occurs nowhere in the prompt, and is encoded in two pieces, so
+that no tokenizer takes it for the marker.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -37,8 +39,8 @@ class Markers:
     """The ids before and after an image."""
     text: str
     """How a template writes `image`; empty where the tokenizer has no such token."""
-    reserved: tuple[str, ...]
-    """All that no user's text may become a token of."""
+    reserved: frozenset[str]
+    """All around images that nobody's text may become a token of."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, image_token_ids: Sequence[int], *, sees: bool) -> "Markers":
@@ -55,7 +57,7 @@ class Markers:
         if len(image_token_ids) == 3:
             begin, image, end = image_token_ids
             around = (begin, end)
-        return cls(image, around, names.get(image, "") if image is not None else "", tuple(sorted(known)))
+        return cls(image, around, names.get(image, "") if image is not None else "", frozenset(known))
 
     def mark(self, text: str, images: Sequence[PreparedImage], videos: Sequence[Sequence[PreparedFrame]]) -> "Marked":
         """Returns a rendered text with the frames of its clips written out, each behind its time.
@@ -127,14 +129,14 @@ class Disguise:
     character.
     """
 
-    def __init__(self, markers: Sequence[str], *values: Any) -> None:
+    def __init__(self, markers: Set[str], *values: Any) -> None:
         """
         Args:
-            values: all that a user wrote: texts, and lists and mappings of them.
+            values: all of a prompt: texts, and lists and mappings of them.
         """
         self._markers = markers
         texts = list(_texts(values))
-        typed = [marker for marker in markers if any(marker in text for text in texts)]
+        typed = sorted({marker for text in texts for _, marker in _find(text, markers)})
         splits = ((run, split) for run in _runs(values) for split in _split_places(run, markers))
         starts = sorted({run[number][place] for run, (number, place) in splits})
         used = {character for text in texts for character in text} if typed or starts else set()
@@ -143,25 +145,28 @@ class Disguise:
         self._starts = dict(zip(starts, free, strict=False)) if starts else {}
         self._stands_for = self._typed | {character: start for start, character in self._starts.items()}
 
-    def put_on(self, value: Any) -> Any:
-        """Returns the same with every marker in disguise."""
-        if not self._stands_for:
-            return value
+    def put_on(self, value: Any, among: Set[str] | None = None) -> Any:
+        """Returns the same with its markers in disguise: all, or those `among` which they are looked for."""
+        markers = self._markers if among is None else among
+        return self._put_on(value, markers) if self._stands_for else value
+
+    def _put_on(self, value: Any, markers: Set[str]) -> Any:
         if isinstance(value, str):
             for character, marker in self._typed.items():
-                value = value.replace(marker, character)
+                value = value.replace(marker, character) if marker in markers else value
             return value
         if isinstance(value, Mapping):
-            return {self.put_on(key): self.put_on(inner) for key, inner in value.items()}
+            return {self._put_on(key, markers): self._put_on(inner, markers) for key, inner in value.items()}
         if not isinstance(value, list | tuple):
             return value
-        return [self.put_on(inner) for inner in (self._put_on_parts(value) if self._starts else value)]
+        parts = self._put_on_parts(value, markers) if self._starts else value
+        return [self._put_on(inner, markers) for inner in parts]
 
-    def _put_on_parts(self, parts: Sequence[Any]) -> list[Any]:
+    def _put_on_parts(self, parts: Sequence[Any], markers: Set[str]) -> list[Any]:
         """The same parts of a message, with markers that lie over several in disguise."""
         made = list(parts)
         for run in _runs_of(parts):
-            for number, place in _split_places([parts[number]["text"] for number in run], self._markers):
+            for number, place in _split_places([parts[number]["text"] for number in run], markers):
                 text = made[run[number]]["text"]
                 text = text[:place] + self._starts[text[place]] + text[place + 1 :]
                 made[run[number]] = {**made[run[number]], "text": text}
@@ -210,7 +215,24 @@ def _runs_of(parts: Sequence[Any]) -> list[list[int]]:
     return [run for run in runs if len(run) > 1]
 
 
-def _split_places(texts: Sequence[str], markers: Sequence[str]) -> set[tuple[int, int]]:
+def _find(text: str, markers: Set[str]) -> Iterator[tuple[int, str]]:
+    """Yields where markers begin in a text, and which; a tokenizer may have thousands, so it is read once for all."""
+    lengths, begins = _shapes(frozenset(markers))
+    for match in begins.finditer(text):
+        start = match.start()
+        for length in lengths:
+            if (marker := text[start : start + length]) in markers:
+                yield start, marker
+
+
+@lru_cache(maxsize=16)
+def _shapes(markers: frozenset[str]) -> tuple[list[int], re.Pattern[str]]:
+    """Returns how long markers are, and what finds the characters that they begin with."""
+    first = "".join(re.escape(character) for character in sorted({marker[0] for marker in markers}))
+    return sorted(set(map(len, markers))), re.compile(f"[{first}]" if first else r"(?!)")
+
+
+def _split_places(texts: Sequence[str], markers: Set[str]) -> set[tuple[int, int]]:
     """Returns where markers begin that lie over several texts: the text and the place in it.
 
     Templates put texts together as they are, or without the white space around them.
@@ -219,11 +241,10 @@ def _split_places(texts: Sequence[str], markers: Sequence[str]) -> set[tuple[int
     for bare in (list(texts), [text.strip() for text in texts]):
         begins = list(accumulate(map(len, bare), initial=0))
         whole = "".join(bare)
-        for marker in markers:
-            for match in re.finditer(f"(?={re.escape(marker)})", whole):
-                number = bisect_right(begins, match.start()) - 1
-                if match.start() + len(marker) > begins[number + 1]:
-                    text = texts[number]
-                    lead = text.index(bare[number])
-                    found.add((number, match.start() - begins[number] + lead))
+        for start, marker in _find(whole, markers):
+            number = bisect_right(begins, start) - 1
+            if start + len(marker) > begins[number + 1]:
+                text = texts[number]
+                lead = text.index(bare[number])
+                found.add((number, start - begins[number] + lead))
     return found

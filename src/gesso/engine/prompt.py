@@ -17,6 +17,8 @@ from gesso.vision import NO_VISION
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 _NO_MEDIA = MediaOptions()
+_TRUSTED = ("system", "developer", "assistant", "model")
+"""Roles whose messages may hold special tokens, as `<|think|>` in a system message; in all others they are text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,9 @@ class PromptReader:
         """Returns the token ids of a prompt, and where its images are.
 
         A string is a user message (as it stands with `raw`), images and clips before its text; a list of mappings is a
-        conversation; ids, in a list, an array or a tensor, are taken as they are. What users wrote in messages is text,
-        whatever markers of images it holds; in raw texts and ids each image takes the place of a marker.
+        conversation; ids, in a list, an array or a tensor, are taken as they are. What users and tools say in messages,
+        and declarations of tools, are text, whatever special tokens they spell; in raw texts and ids these are tokens,
+        and each image takes the place of a marker.
 
         Args:
             media: images and clips beside the prompt.
@@ -114,10 +117,12 @@ class PromptReader:
         images, videos = found.prepare(self.vision, media)
         markers = self._markers
         try:
-            disguise = Disguise(markers.reserved, bare, tools)
-            text = self.template.render(
-                disguise.put_on(bare), thinking=thinking, tools=disguise.put_on(tools) if tools else None
-            )
+            disguise = Disguise(markers.reserved | self.tokenizer.special.keys(), bare, tools)
+            said = [
+                disguise.put_on(message, markers.reserved if message.get("role") in _TRUSTED else None)
+                for message in bare
+            ]
+            text = self.template.render(said, thinking=thinking, tools=disguise.put_on(tools) if tools else None)
         except RecursionError:
             raise TextError("the messages are nested too deeply") from None
         marked = markers.mark(text, images, videos) if self.vision is not None else Marked(text, ())

@@ -132,7 +132,7 @@ class OutputFormat(Strict):
 
 class OutputConfig(Strict):
     format: OutputFormat | None = None
-    effort: Literal["low", "medium", "high"] | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
 class Metadata(Strict):

@@ -17,7 +17,7 @@ from gesso.server.anthropic_models import (
 )
 from gesso.server.body import checked
 from gesso.server.errors import ApiError
-from gesso.server.messages import EFFORT
+from gesso.server.messages import EFFORT, MOST_THINKING
 from gesso.server.requests import ChatRequest
 
 
@@ -138,16 +138,17 @@ def _tools(body: MessagesRequest) -> dict[str, Any]:
 
 
 def _thinking(body: MessagesRequest) -> dict[str, Any]:
-    """How long it thinks. An effort of `high` is the same as none; a lower one is a share of the answer's tokens."""
+    """How long it thinks. An effort of `high` and above is the same as none; a lower one is a share of the answer's
+    tokens."""
     effort = (body.output_config.effort if body.output_config is not None else None) or "high"
     thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
-        if effort != "high":
+        if EFFORT[effort] < MOST_THINKING:
             message = f"output_config.effort: {effort} needs thinking: it says how long the model may think"
             raise ApiError(400, message, param="output_config.effort", code="unsupported_value")
         return {}
     if thinking.budget_tokens is None:
         return {"reasoning_effort": effort}
-    if effort == "high":
+    if EFFORT[effort] == MOST_THINKING:
         return {"thinking_budget": thinking.budget_tokens}
     return {"thinking_budget": min(thinking.budget_tokens, max(0, int(body.max_tokens * EFFORT[effort]) - 2))}

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
@@ -107,7 +108,8 @@ def create_app(
     ]
     for router in routers:
         app.include_router(router)
-    posts = (route for router in routers for route in router.routes)
-    app.state.endpoints = frozenset(route.path for route in posts if isinstance(route, JsonRoute))
+    all_routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    app.state.paths = frozenset(route.path for route in all_routes)
+    app.state.endpoints = frozenset(route.path for route in all_routes if isinstance(route, JsonRoute))
     app.include_router(studio_routes())
     return app

@@ -74,6 +74,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     """
     adapter = context.adapter(body.model)
     context.check_length(body.max_tokens, "max_tokens")
+    _check_places(context, _prompts(body))
     if context.settings.log_prompts:
         http.state.record.prompt = body.prompt
     options = sampling_options(body)
@@ -136,6 +137,24 @@ def _prompts(body: CompletionRequest) -> list[str | list[int]]:
     if isinstance(body.prompt[0], int):
         return [[token for token in body.prompt if isinstance(token, int)]]
     return [prompt for prompt in body.prompt if not isinstance(prompt, int)]
+
+
+def _check_places(context: Context, prompts: Sequence[str | list[int]]) -> None:
+    """Refuses texts that hold a place of an image where the model sees none, and says where the same is text.
+
+    Raises:
+        ApiError: one does.
+    """
+    engine = context.service.engine
+    if engine.runner.vision is not None:
+        return
+    places = [name for name, token in engine.tokenizer.special.items() if token in engine.config.image_token_ids]
+    for prompt in prompts:
+        found = next((place for place in places if isinstance(prompt, str) and place in prompt), None)
+        if found is not None:
+            message = f"prompt: {found} is the place of an image in a text that is taken as it is, and this model reads"
+            message = f"{message} text only; in a message of a chat it is text like any other"
+            raise ApiError(400, message, param="prompt", code="unsupported_value")
 
 
 def _begin(body: CompletionRequest) -> str:

@@ -122,11 +122,13 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
         message, code = f"{param or 'the request'}: {error['msg']}", "unsupported_value"
     elif error["type"] == "missing":
         message, code = f"{param} is missing", "missing_field"
-    elif error["type"] == "union_tag_invalid":
+    elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         field = str(error["ctx"]["discriminator"]).strip("'")
         param = f"{param}.{field if field.isidentifier() else 'type'}"
-        message = f"{param}: {error['ctx']['tag']!r} is none of {error['ctx']['expected_tags']}"
-        code = "invalid_value"
+        message, code = f"{param} is missing", "missing_field"
+        if error["type"] == "union_tag_invalid":
+            message = f"{param}: {error['ctx']['tag']!r} is none of {error['ctx']['expected_tags']}"
+            code = "invalid_value"
     else:
         what = _NO_OBJECT.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         message, code = f"{param or 'the body'}: {what[:1].lower()}{what[1:]}", "invalid_value"
@@ -155,10 +157,12 @@ def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
 
 
 def _nothing_at(path: str, request: Request) -> str:
-    """Says that there is nothing at a path, and what is meant where a base URL has `/v1` twice, or not at all."""
+    """Says that there is nothing at a path, and what is meant where `/v1` stands twice or not at all, or a slash ends
+    it."""
     if path.startswith(("/v1/files", "/v1/batches")) and request.app.state.context.settings.batch_folder is None:
         return f"there is nothing at {path}: the server was started without --batch-folder"
-    near = [other for other in (f"/v1{path}", path.removeprefix("/v1")) if other in request.app.state.endpoints]
+    meant = (f"/v1{path}", path.removeprefix("/v1"), path.rstrip("/"))
+    near = [other for other in meant if other in request.app.state.paths]
     return f"there is nothing at {path}" + "".join(f"; see {other}" for other in near)
 
 

@@ -11,6 +11,8 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Re
 MAX_MESSAGES = 2048
 MAX_PARTS = 1024
 """Parts of one message."""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a client wants the model to think, in OpenAI's words."""
 
 
 def _only(*known: str) -> Callable[[Any], Any]:

@@ -12,8 +12,10 @@ from gesso.server.option_fields import rows_under
 from gesso.server.requests import ChatRequest, ObjectFormat, Sampling, SchemaFormat
 
 TOOL_CALL = "<|tool_call>"
-EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
+MOST_THINKING = 0.75
 """Share of an answer's tokens that reasoning may take, so that there is always room for the rest."""
+EFFORT = {"low": 0.25, "medium": 0.5, "high": MOST_THINKING, "xhigh": MOST_THINKING, "max": MOST_THINKING}
+"""The same by the words of clients, of whom some have more words than there are shares."""
 NEVER = -100.0
 """The logit bias that keeps a token out."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gesso.generation import MOST_LOGPROBS, SAMPLING
-from gesso.server.message_models import Content, Messages, NamedTool, Tool
+from gesso.server.message_models import Content, Effort, Messages, NamedTool, Tool
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.schema import (
     Bounded,
@@ -170,7 +170,7 @@ class ChatRequest(Sampling):
     tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    reasoning_effort: Effort | None = None
     chat_template_kwargs: TemplateOptions | None = None
     mm_processor_kwargs: MediaKwargs | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None

@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator,
 from pydantic_core import PydanticCustomError
 
 from gesso.generation import MOST_LOGPROBS
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Effort
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import (
@@ -146,7 +146,7 @@ class TextConfig(Strict):
 
 
 class Reasoning(Strict):
-    effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    effort: Effort | None = None
     summary: Annotated[None, refused("reasoning comes as it is, in items of type reasoning")] = None
 
 
