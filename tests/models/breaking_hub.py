@@ -3,12 +3,15 @@
 import hashlib
 import json
 import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -40,6 +43,10 @@ class Hub:
     url: str = ""
     breaks: dict[str, list[int]] = field(default_factory=dict)
     """By file: after how many bytes its next connections break."""
+    resets: bool = False
+    """Whether they break by a reset, so that what is read of them ends in an error."""
+    renamed_from: str = ""
+    """Former name of the repository, which leads on to the new one."""
     statuses: dict[str, list[int]] = field(default_factory=dict)
     """By file: what its next answers are instead."""
     damaged: set[str] = field(default_factory=set)
@@ -100,6 +107,12 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 siblings = [{"rfilename": path.name, **entry(path)} for path in files]
                 self.json({"id": REPO, "sha": COMMIT, "siblings": siblings})
                 return
+            if hub.renamed_from and self.path.startswith(f"/{hub.renamed_from}/"):
+                self.send_response(307)
+                self.send_header("Location", self.path.replace(hub.renamed_from, REPO, 1))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             name = self.path.split("?")[0].rpartition("/")[2]
             hub.asked.append((self.command, name, self.headers.get("Range"), "Authorization" in self.headers))
             if not (hub.folder / name).is_file() or (REPO not in self.path and not self.path.startswith("/large/")):
@@ -148,6 +161,10 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 stop = hub.breaks[name].pop(0) if hub.breaks.get(name) else len(part)
                 self.wfile.write(part[:stop])
                 self.close_connection = stop < len(part) or self.close_connection
+                if stop < len(part) and hub.resets:
+                    sleep(0.2)  # what was sent is read before the reset, which overtakes what was not
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
 
     return Handler
 

@@ -210,6 +210,7 @@ def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: bool
         (lambda: hub_error(errors.RepositoryNotFoundError, 404), ["no local folder", "private", "HF_TOKEN"]),
         (lambda: hub_error(errors.RevisionNotFoundError, 404), ["no revision 'v9'"]),
         (lambda: hub_error(errors.HfHubHTTPError, 401), ["401", "hf auth login"]),
+        (lambda: hub_error(errors.HfHubHTTPError, 404), ["404", "check the name"]),
         (lambda: hub_error(errors.HfHubHTTPError, 503), ["503", "later"]),
         (lambda: errors.LocalEntryNotFoundError("no"), ["not in the local", "cannot be reached"]),
         (lambda: OSError("No space left on device"), ["No space left", "goes on where it stopped"]),

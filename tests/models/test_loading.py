@@ -199,6 +199,13 @@ def test_a_truncated_file_is_refused(folder: Path, size: int) -> None:
         load_folder(folder, "cpu")
 
 
+def test_what_a_clone_without_git_lfs_has_is_refused(folder: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 51700000000\n"
+    (folder / "model.safetensors").write_text(pointer, "utf-8")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors only names the weights, which Git LFS holds"):
+        load_folder(folder, "cpu")
+
+
 def test_a_truncated_shard_is_refused(tmp_path: Path) -> None:
     make_oracle(tmp_path, max_shard_size="30KB")
     path = weight_files(tmp_path)[Q_PROJ]

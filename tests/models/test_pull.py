@@ -3,6 +3,7 @@
 import hashlib
 from collections import namedtuple
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,7 @@ from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models import pull
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder
-from gesso.models.pull import INCOMPLETE, LOCK, pull_whole
+from gesso.models.pull import INCOMPLETE, LOCK, pull_whole, remote_bytes
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from models import breaking_hub
@@ -75,6 +76,32 @@ def test_connections_that_break_are_gone_on_with(hub: Hub, tmp_path: Path) -> No
     assert (folder / FIRST).read_bytes() == (hub.folder / FIRST).read_bytes()
     last = size(hub, FIRST) - 1
     assert hub.ranges(FIRST) == [f"bytes={begin}-{last}" for begin in (0, 1000, 1000, 1001, 6001)]
+
+
+def test_what_a_connection_brought_before_its_reset_is_kept(hub: Hub, tmp_path: Path) -> None:
+    hub.resets, hub.breaks[FIRST] = True, [1000] * 7  # more than may bring nothing
+    folder = pull_whole(look_up(REPO), tmp_path / "mine")
+    assert (folder / FIRST).read_bytes() == (hub.folder / FIRST).read_bytes()
+    last = size(hub, FIRST) - 1
+    assert hub.ranges(FIRST) == [f"bytes={1000 * number}-{last}" for number in range(8)]
+
+
+def test_a_repository_that_was_renamed_is_given_the_token(hub: Hub) -> None:
+    hub.renamed_from = "acme/bard"
+    model, remote = look_up(REPO), next(file for file in look_up(REPO).files if file.name == FIRST)
+    assert remote_bytes(replace(model, repo="acme/bard"), remote).read(0, 9) == (hub.folder / FIRST).read_bytes()[:9]
+    assert hub.asked[-1] == ("GET", FIRST, "bytes=0-8", True)
+
+
+def test_what_was_broken_off_goes_when_another_program_brought_the_file(hub: Hub) -> None:
+    hub.breaks[FIRST] = [1000, *[0] * 10]
+    with pytest.raises(HubError, match=r"broke off 6 times"):
+        pull_whole(look_up(REPO), None)
+    hub.breaks.clear()
+    folder = resolve(REPO, progress=False)
+    assert list(folder.parents[1].rglob(f"*{INCOMPLETE}"))
+    pull_whole(look_up(REPO), None)
+    assert not list(folder.parents[1].rglob(f"*{INCOMPLETE}"))
 
 
 def test_another_process_goes_on_where_one_broke_off(hub: Hub, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from oracle import Shape, random_model
 from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, HubError, OptionError
+from gesso.models.hub import resolve
 from gesso.models.loading import load_folder
 from gesso.models.pull import pull_whole
 from gesso.models.pull_folder import stale_files
@@ -85,6 +86,8 @@ def test_what_is_broken_off_does_not_load(
         pull_whole(look_up(REPO), mine)
     with pytest.raises(CheckpointError, match=r"config\.json is missing"):
         load_folder(mine, "cpu")
+    with pytest.raises(HubError, match=r"mine is a download that is not finished: the same gesso pull goes on"):
+        resolve(str(mine))
     hub.breaks.clear()
     pull_whole(look_up(REPO), mine)
     load_folder(mine, "cpu")

@@ -5,12 +5,14 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from gesso.nn import host_memory
 from gesso.nn.host_memory import available_bytes, total_bytes
 from gesso.runner.memory import cache_memory
 
@@ -58,6 +60,42 @@ def test_what_the_user_set_is_left_alone() -> None:
 
 def test_memory_is_counted() -> None:
     assert 0 < available_bytes() <= total_bytes()
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text + "\n", "ascii")
+    return folder
+
+
+NEWER = {"memory.max": "3000", "memory.current": "1500", "memory.stat": "anon 800\ninactive_file 600"}
+OLDER = {
+    "memory/memory.limit_in_bytes": "3000",
+    "memory/memory.usage_in_bytes": "1500",
+    "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 600",
+}
+
+
+@pytest.mark.parametrize("files", [NEWER, OLDER], ids=["newer", "older"])
+def test_a_container_has_what_it_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
+    bound = host_memory.container_bytes(write(tmp_path, files))
+    assert bound == (3000, 900)
+    monkeypatch.setattr(host_memory, "container_bytes", lambda: bound)
+    assert (total_bytes(), available_bytes()) == (3000, 2100)
+    monkeypatch.setattr(host_memory, "container_bytes", lambda: (3000, 3001))  # for a moment
+    assert available_bytes() == 0
+
+
+def test_a_container_without_a_bound_has_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert host_memory.container_bytes(tmp_path / "none") == (None, 0)
+    assert host_memory.container_bytes(write(tmp_path, NEWER | {"memory.max": "max"})) == (None, 0)
+    monkeypatch.setattr(host_memory, "container_bytes", lambda: (None, 0))
+    total = total_bytes()
+    monkeypatch.setattr(host_memory, "container_bytes", lambda: (1 << 63, 0))  # what older systems say of no bound
+    assert total_bytes() == total > 3000
 
 
 class Kernel32:

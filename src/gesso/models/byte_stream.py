@@ -42,6 +42,17 @@ class _BrokenError(Exception):
         self.pause = pause
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, with the headers for the server itself where it leads on to itself, as for a repository that
+    was renamed."""
+
+    def redirect_request(self, req: urllib.request.Request, *args: Any, **kwargs: Any) -> urllib.request.Request | None:
+        new = super().redirect_request(req, *args, **kwargs)
+        if new is not None and (new.type, new.host) == (req.type, req.host):
+            new.unredirected_hdrs.update(req.unredirected_hdrs)
+        return new
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteBytes:
     """Reads a file on a server, of a size that is known."""
@@ -93,13 +104,20 @@ class RemoteBytes:
         with self._open(request) as response:
             self._check(response, begin, end)
             left = end - begin
-            while left and (piece := response.read(min(PIECE, left))):
+            while left:
+                piece, broken = _next_piece(response, min(PIECE, left))
                 left -= len(piece)
-                yield piece
+                if piece:
+                    yield piece
+                if broken is not None:
+                    raise broken
+                if not piece:
+                    return
 
     def _open(self, request: urllib.request.Request) -> Any:
         try:
-            return urllib.request.urlopen(request, timeout=PATIENCE, context=_certificates())
+            secure = urllib.request.HTTPSHandler(context=_certificates())
+            return urllib.request.build_opener(secure, _Redirects).open(request, timeout=PATIENCE)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in (408, 429) or error.code >= 500:
@@ -131,6 +149,17 @@ class RemoteBytes:
             raise HubError(f"{self.name} has {size} bytes on its server, and the Hub says {self.size}")
         if first != begin or last >= end:
             raise HubError(f"the server of {self.name} sends another part than was asked for")
+
+
+def _next_piece(response: Any, count: int) -> tuple[bytes, Exception | None]:
+    """Reads up to `count` bytes, fewer where the connection ends; returns them, and the error that it broke with."""
+    piece = bytearray()
+    try:
+        while len(piece) < count and (more := response.read1(count - len(piece))):
+            piece += more
+    except (OSError, http.client.HTTPException) as error:
+        return bytes(piece), error
+    return bytes(piece), None
 
 
 @functools.cache

@@ -29,6 +29,8 @@ HUB_GGUF = re.compile(
 WANTED = ["*.json", "*.jinja", "*.safetensors", "tokenizer*"]
 NESTED = ["*/*"]
 """Folders inside a repository hold the same weights in other formats."""
+INCOMING = ".gesso-incoming"
+"""Folder below one that a checkpoint is pulled into, which holds its texts until its weights are there."""
 MODEL_TYPES = (hf_config.MODEL_TYPE, sdar_config.MODEL_TYPE)
 LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
@@ -70,6 +72,8 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if name in bundled():
         return _bundled_folder() / name
     if folder is not None:
+        if (folder / INCOMING).is_dir():
+            raise HubError(f"{name} is a download that is not finished: the same gesso pull goes on where it stopped")
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(
             f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file"
@@ -236,7 +240,7 @@ def hub_errors(repo: str, revision: str | None, offline: bool = False) -> Iterat
         raise HubError(_not_here(_name(repo, revision), offline, error)) from None
     except errors.HfHubHTTPError as error:
         status = getattr(error.response, "status_code", "unknown")
-        hint = f"; {LOG_IN}" if status in (401, 403) else "; try again later"
+        hint = f"; {LOG_IN}" if status in (401, 403) else ": check the name" if status == 404 else "; try again later"
         raise HubError(f"the Hugging Face Hub refused {repo} (HTTP status {status}){hint}") from None
     except Exception as error:  # noqa: BLE001 - HTTP and transfer libraries below raise types of their own
         raise HubError(

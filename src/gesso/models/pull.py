@@ -17,8 +17,8 @@ from gesso.errors import HubError, OptionError
 from gesso.file_lock import held_folder, hold
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape
-from gesso.models.hub import fetch, hub_errors, resolve
-from gesso.models.pull_folder import INCOMING, close, move_in, stale_files
+from gesso.models.hub import INCOMING, fetch, hub_errors, resolve
+from gesso.models.pull_folder import close, move_in, stale_files
 from gesso.models.quantization.tiles import check_disk
 from gesso.models.remote import RemoteFile, RemoteModel
 from gesso.models.weight_index import INDEX, SINGLE, read_index
@@ -199,6 +199,7 @@ def _fetch(
     partial = target.with_name(target.name + INCOMPLETE)
     found = target.exists()
     if found and _summed(target, file, progress).hexdigest() == file.sum:
+        partial.unlink(missing_ok=True)  # of a fetch that was broken off before another program brought the file
         return
     changing()
     if found:

@@ -10,10 +10,9 @@ import re
 import shutil
 from pathlib import Path
 
+from gesso.models.hub import INCOMING
 from gesso.models.remote import RemoteModel
 
-INCOMING = ".gesso-incoming"
-"""Holds the texts of a checkpoint until its weights are there."""
 CONFIG = "config.json"
 _OF_CHECKPOINTS = re.compile(
     r"(config|generation_config|gesso|hf_quant_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens"

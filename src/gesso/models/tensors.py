@@ -19,6 +19,8 @@ FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 """Types that weights which are not packed are stored in, by the names of safetensors."""
 TILE = 1 << 20
 """Numbers of a tensor that are cast at a time: 4 MiB of fp32."""
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""Begins a file that a clone without Git LFS has in the place of a large one."""
 _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloat16: "BF16"}
 """Names of safetensors for the types of packed tensors."""
 
@@ -34,7 +36,18 @@ def open_file(path: Path, device: str = "cpu") -> Any:
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
+        if _is_lfs_pointer(path):
+            message = f"{path} only names the weights, which Git LFS holds: fetch them (git lfs pull, or gesso pull)"
+            raise CheckpointError(message) from None
         raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
+
+
+def _is_lfs_pointer(path: Path) -> bool:
+    """Says whether a file is what a clone without Git LFS has in the place of a large one."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(LFS_POINTER)) == LFS_POINTER
 
 
 def find_tensor(file: Any, name: str, path: Path) -> Any:

@@ -50,6 +50,13 @@ def test_the_folder_is_made_once_and_holds_no_weights(whole: Path, assets: Path)
     assert (folder / "chat_template.jinja").read_text() == TEMPLATE
 
 
+def test_what_lies_beside_a_file_is_its_owners(released: Path, whole: Path, tmp_path: Path) -> None:
+    path = write_published(tmp_path / "mine.gguf", released)
+    (tmp_path / "mine.gguf.json").write_text('{"source": "elsewhere"}', "utf-8")
+    ours, theirs = (load_folder(resolve(str(file)), "cpu").state_dict() for file in (path, whole))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
 def test_a_file_that_changed_has_a_folder_of_its_own(released: Path, tmp_path: Path) -> None:
     path = write_published(tmp_path / "a.gguf", released)
     first = gguf_folder(path)

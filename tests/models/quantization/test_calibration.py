@@ -17,7 +17,7 @@ from gesso.models.adapters import attach
 from gesso.models.describe import describe
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
-from gesso.models.quantization import calibration, convert
+from gesso.models.quantization import calibration, convert, resume
 from gesso.models.quantization.activations import OBSERVED, observe
 from gesso.models.quantization.calibration import Calibration
 from gesso.models.quantization.convert import quantize_folder
@@ -127,7 +127,7 @@ def test_a_calibrated_checkpoint_is_nearer_to_its_source(source: Path, made: Pat
     assert errors[1] < errors[0]
     names = [set(json.loads((f / INDEX).read_text("utf-8"))["weight_map"]) for f in (tmp_path / "plain", made)]
     assert names[0] - names[1] == {COPY}  # of a norm that is another now
-    assert not (made / calibration.FILE).exists()
+    assert not (made / resume.ACTIVATIONS).exists()
     assert describe(made)["quantized"] == "dense int4 (groups of 32), experts nf4; calibrated on 3 prompts"
     assert describe(tmp_path / "plain")["quantized"] == "dense int4 (groups of 32), experts nf4"
 

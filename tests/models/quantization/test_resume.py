@@ -77,6 +77,17 @@ def test_it_goes_on_and_ends_as_if_nothing_had_happened(source: Path, tmp_path: 
     )
 
 
+def test_what_a_killed_process_left_of_a_file_does_not_stay(source: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    quantize_folder(source, tmp_path / "straight", CHOSEN)
+    broken_off(source, tmp_path / "out", monkeypatch, after=2)
+    for name in (".tmpAbCdEf", "model-00003-of-00004.partial"):  # the library's name, and ours
+        (tmp_path / "out.partial" / name).write_bytes(b"x" * 100)
+    written = counted(monkeypatch)
+    quantize_folder(source, tmp_path / "out", CHOSEN)
+    assert len(written) == len(list((tmp_path / "straight").glob("*.safetensors"))) - 2
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {p.name for p in (tmp_path / "straight").iterdir()}
+
+
 def test_a_conversion_that_does_not_get_its_name_waits_for_it(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,7 @@ def metadata_of(reader: "GGUFReader", path: Path, key: str) -> Any:
 
 
 def table_beside(path: Path) -> Path:
-    """Returns where it may be written down what the tensors of a file are."""
+    """Returns where it is written down what the tensors of the file are that a link leads to."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -109,7 +109,7 @@ def read_table(path: Path) -> list[Stored]:
         CheckpointError: see `read_header`.
     """
     written = table_beside(path)
-    if written.exists():
+    if path.is_symlink() and written.exists():  # beside a file itself it would be its owner's, of whatever
         return [Stored(**entry) for entry in read_json(written)["tensors"]]
     return [
         Stored(

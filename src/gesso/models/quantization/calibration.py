@@ -21,14 +21,12 @@ from gesso.models.loading import load_folder
 from gesso.models.quantization.activations import OBSERVED, observe
 from gesso.models.quantization.folding import Folds, fold
 from gesso.models.quantization.plan import Quantization, write_quantization
-from gesso.models.quantization.resume import Written
+from gesso.models.quantization.resume import ACTIVATIONS, Written
 from gesso.models.saving import write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import check_finite, find_tensor, open_file
 from gesso.nn.quant.base import Format
 
-FILE = "activations.calibration"
-"""Stands beside the files that are written, until all are."""
 CONDITIONER = "self_conditioning."
 
 
@@ -104,14 +102,14 @@ class Calibrator:
             done: notes what is done and found.
         """
         self._forms, self._found, self._experts, self._done = forms, found, experts, done
-        if not (done.observed and (partial / FILE).exists()):
+        if not (done.observed and (partial / ACTIVATIONS).exists()):
             seen = observe(load_folder(folder, "cpu"), calibration.prompts)
             for name, tensor in seen.items():
                 _check(name, tensor)
-            write_tensors(partial / FILE, {name: tensor.contiguous() for name, tensor in seen.items()})
+            write_tensors(partial / ACTIVATIONS, {name: tensor.contiguous() for name, tensor in seen.items()})
             done.observed = True
             done.save(partial)
-        self._seen: dict[str, Tensor] = load_file(partial / FILE)
+        self._seen: dict[str, Tensor] = load_file(partial / ACTIVATIONS)
 
     def folds(self, names: Sequence[str]) -> Folds:
         """Returns what becomes of the tensors of a file, by our names, and notes the errors."""

@@ -225,7 +225,7 @@ def finish_folder(
     described = {"quantization_config": calibration.with_calibration(write_quantization(chosen), calibrated)}
     write_json(partial / "config.json", read_json(source / "config.json") | described)
     os.replace(partial, out)
-    for name in (resume.FILE, calibration.FILE):  # not before it has its name: without them nothing goes on
+    for name in (resume.FILE, resume.ACTIVATIONS):  # not before it has its name: without them nothing goes on
         with suppress(OSError):  # what stays is read by nobody
             (out / name).unlink(missing_ok=True)
     return after

@@ -68,6 +68,7 @@ def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
         f"--fit {limit / 1e6:,.2f} MB is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
         f"{smallest / 1e6:,.2f} MB",
         option="fit",
+        hint="it need not fit: a smaller GPU streams experts (--device-memory), a CPU reads weights from the disk",
     )
 
 

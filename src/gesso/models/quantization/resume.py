@@ -14,6 +14,8 @@ from gesso.models.saving import write_json
 
 FILE = "conversion.json"
 """Stands beside the files that are written, until all are."""
+ACTIVATIONS = "activations.calibration"
+"""Stands there too where scales are found from activations."""
 
 
 @dataclass(slots=True)
@@ -74,8 +76,8 @@ def _is_sound(found: Written, empty: Written) -> bool:
 
 @contextmanager
 def started(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> Iterator[W]:
-    """Yields what `peek` returns and keeps other processes from the folder meanwhile; anything else of an earlier
-    conversion there is removed.
+    """Yields what `peek` returns and keeps other processes from the folder meanwhile; anything else there, of an
+    earlier conversion or of a file that was not finished, is removed.
 
     Raises:
         OptionError: see `partial_of`; or another process writes there.
@@ -84,10 +86,12 @@ def started(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> Iterat
     folder.mkdir(parents=True, exist_ok=True)
     with held_folder(folder, f"{folder} is being written by another process"):
         found = peek(folder, of, fresh)
-        if not found.shards and not found.observed:
-            for path in folder.iterdir():
+        if not (found.shards or found.observed):
+            found.save(folder)  # first: without it the folder would be no conversion's
+        kept = {FILE, *found.shards, *([ACTIVATIONS] if found.observed else [])}
+        for path in folder.iterdir():
+            if path.name not in kept:
                 path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
-            found.save(folder)
         yield found
 
 
