@@ -55,6 +55,7 @@ def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[R
     from gesso.diffusion.denoise import denoise_step
     from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
     from gesso.diffusion.schedules.linear import LinearSchedule
+    from gesso.diffusion.step import CanvasShape, StartTokens
     from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
     from gesso.models.loading import load_folder
 
@@ -70,7 +71,8 @@ def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[R
             StableAndConfident(1 if run.t_min > NEAR_ZERO else run.steps + 1, NEVER),  # near zero every step is certain
         )
         generator = torch.Generator().manual_seed(0)
-        state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, run.canvas[0].tolist())
+        shape, start = CanvasShape(CANVAS, model.config.vocab_size), StartTokens(run.canvas[0].tolist())
+        state = CanvasState(rules, shape, generator, start=start)
         with torch.inference_mode():
             model.encode(run.prompt, cache)
             while not state.finished:

@@ -21,6 +21,7 @@ from _shapes import CANVAS, PROMPT, SHAPES, write_checkpoint
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.samplers import SAMPLERS
+from gesso.diffusion.step import CanvasShape
 from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
 from gesso.models.loading import load_folder
 
@@ -36,7 +37,8 @@ def overhead(shape: str, steps: int, repeats: int) -> dict[str, float]:
     for repeat in range(repeats + 1):
         for name, seen in times.items():
             rules = DenoisingRules(steps, sampler=SAMPLERS.make(name, None, {}), stopping=StableAndConfident(steps + 1))
-            state = CanvasState(rules, SHAPES[shape].vocab, CANVAS, torch.Generator().manual_seed(repeat))
+            canvas = CanvasShape(CANVAS, SHAPES[shape].vocab)
+            state = CanvasState(rules, canvas, torch.Generator().manual_seed(repeat))
             for _ in range(steps):
                 began = time.perf_counter()
                 denoise_step(model, [state], cache)

@@ -11,7 +11,7 @@ from diffusion.reference import prediction, random_logits
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
-from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import StoppingRule
 from gesso.diffusion.stopping.last_step import LastStep
 
@@ -32,7 +32,8 @@ def test_no_token_that_pins_forbid_is_committed(sampler: Sampler, strength: floa
     rules = DenoisingRules(3, sampler=sampler, stopping=LastStep(), total_steps=6)
     for seed in range(10):
         rng = torch.Generator().manual_seed(seed)
-        state = CanvasState(rules, VOCAB, WIDTH, rng, start_canvas=[END] * WIDTH, pins=pins, strength=strength)
+        start = StartTokens([END] * WIDTH, strength)
+        state = CanvasState(rules, CanvasShape(WIDTH, VOCAB), rng, start=start, pins=pins)
         while not state.finished:
             logits_CV = random_logits(seed + state.steps, WIDTH, VOCAB, 1.0)
             logits_CV[:, END] = -1e4
@@ -53,7 +54,7 @@ def test_the_stopping_rule_sees_what_is_committed(sampler: Sampler) -> None:
 
     seen: list[Tensor] = []
     rules = DenoisingRules(5, sampler=sampler, stopping=Watching())
-    state = CanvasState(rules, VOCAB, WIDTH, torch.Generator().manual_seed(3))
+    state = CanvasState(rules, CanvasShape(WIDTH, VOCAB), torch.Generator().manual_seed(3))
     while not state.finished:
         logits_CV = random_logits(state.steps, WIDTH, VOCAB, 1.0)
         said = prediction(logits_CV)
@@ -65,7 +66,7 @@ def test_the_stopping_rule_sees_what_is_committed(sampler: Sampler) -> None:
 @pytest.mark.parametrize("fails", ["step", "should_stop"])
 def test_a_step_that_fails_is_not_taken(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = DenoisingRules(5, stopping=LastStep())
-    state = CanvasState(rules, VOCAB, WIDTH, torch.Generator().manual_seed(3))
+    state = CanvasState(rules, CanvasShape(WIDTH, VOCAB), torch.Generator().manual_seed(3))
     said = prediction(random_logits(1, WIDTH, VOCAB, 1.0))
     state.advance(said, torch.zeros(WIDTH, 1))
     uniform_C, kept = state.draw_uniform(), [getattr(state, name) for name in KEPT]

@@ -13,7 +13,7 @@ from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import Sampler, draw_noise
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.diffusion.schedules.linear import LinearSchedule
-from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import StoppingRule
 from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
 from gesso.nn.vocabulary import VocabularyPass
@@ -94,7 +94,8 @@ def rules(steps: int = 6, bound: float = 0.1, stability: int = 1) -> DenoisingRu
 
 
 def state(seed: int = 0, plan: DenoisingRules | None = None, start: list[int] | None = None) -> CanvasState:
-    return CanvasState(plan or rules(), VOCAB, WIDTH, torch.Generator().manual_seed(seed), start)
+    given = None if start is None else StartTokens(start)
+    return CanvasState(plan or rules(), CanvasShape(WIDTH, VOCAB), torch.Generator().manual_seed(seed), start=given)
 
 
 def run(states: list[CanvasState], rows: list[Row], denoiser: FakeDenoiser | None = None) -> None:
@@ -117,7 +118,7 @@ def test_a_canvas_starts_as_uniform_noise_of_its_own_generator() -> None:
     assert torch.equal(canvas.canvas_C, expected)
     assert canvas.self_conditioning_CD is None
     assert (canvas.steps, canvas.converged, canvas.finished, canvas.width) == (0, False, False, WIDTH)
-    wide = CanvasState(rules(), VOCAB, 20_000, torch.Generator().manual_seed(0))
+    wide = CanvasState(rules(), CanvasShape(20_000, VOCAB), torch.Generator().manual_seed(0))
     counts = torch.bincount(wide.canvas_C, minlength=VOCAB)
     assert counts.shape == (VOCAB,)
     assert float(((counts - 400) ** 2 / 400).sum()) < 90, "chi square of 49 degrees: 90 is past 1 in 1,000"

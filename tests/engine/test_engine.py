@@ -383,6 +383,32 @@ def test_a_default_length_gives_way_to_a_long_prompt() -> None:
         engine.generate([5] * (CONTEXT - CANVAS + 1))
 
 
+def test_token_by_token_a_prompt_may_fill_the_context_but_for_the_answer(tiny: Engine) -> None:
+    prompt: list[int] = [5] * (CONTEXT - 3)
+    few: dict[str, Any] = {"mode": "ar", "ignore_eos": True, "seed": 1}
+    result = tiny.generate(prompt, max_new_tokens=3, **few)
+    assert result.completion_tokens == 3
+    assert tiny.generate(prompt, **few).token_ids == result.token_ids
+    with pytest.raises(OptionError, match=f"^{CONTEXT - 3} prompt tokens and max_new_tokens 4 are past the model's"):
+        tiny.generate(prompt, max_new_tokens=4, **few)
+    for mode in ("canvas", "auto"):
+        with pytest.raises(OptionError, match=rf"max_new_tokens 3 \(in canvases of {CANVAS}\) are past"):
+            tiny.generate(prompt, max_new_tokens=3, mode=mode)
+
+
+def test_canvases_behind_a_response_prefix_may_fill_the_context(tiny: Engine) -> None:
+    begin = "fig, pear, kiwi, apple, plum"
+    prefix = len(tiny.tokenizer.encode(begin))
+    assert prefix > CANVAS
+    prompt: list[int] = [5] * (CONTEXT - prefix - CANVAS)
+    few: dict[str, Any] = {"begin": begin, "ignore_eos": True, "seed": 1}
+    result = tiny.generate(prompt, max_new_tokens=prefix + CANVAS, **few)
+    assert result.completion_tokens == prefix + CANVAS
+    assert tiny.generate(prompt, **few).token_ids == result.token_ids
+    with pytest.raises(OptionError, match="are past the model's"):
+        tiny.generate(prompt, max_new_tokens=prefix + CANVAS + 1, **few)
+
+
 def test_a_checkpoint_without_a_tokenizer_takes_ids(tmp_path: Path, tiny_folder: Path) -> None:
     for path in tiny_folder.iterdir():
         if not path.name.startswith(("tokenizer", "chat_template")):

@@ -9,6 +9,7 @@ from diffusion.reference import prediction, random_logits
 from engine.tiny import CANVAS
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.samplers import SAMPLERS
+from gesso.diffusion.step import CanvasShape
 from gesso.diffusion.stopping.last_step import LastStep
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import DenoisingFrame
@@ -102,13 +103,13 @@ def test_reinforcement_draws_one_attempt(tiny: Engine) -> None:
 def test_an_attempt_begins_as_a_new_canvas_does(name: str) -> None:
     """With nothing of the attempt before but the generator, from where it is."""
     rules = DenoisingRules(6, sampler=SAMPLERS.make(name, None, {}), stopping=LastStep(), restart_steps=2)
-    state = CanvasState(rules, 23, 6, torch.Generator().manual_seed(1))
+    state = CanvasState(rules, CanvasShape(6, 23), torch.Generator().manual_seed(1))
     for step in range(3):
         state.advance(prediction(random_logits(step, 6, 23, 1.0)), torch.zeros(6, 4))
     generator = torch.Generator()
     generator.set_state(state.generator.get_state())
     state._restart()
-    fresh = CanvasState(rules, 23, 6, generator)
+    fresh = CanvasState(rules, CanvasShape(6, 23), generator)
     assert state.canvas_C.equal(fresh.canvas_C)
     assert state.self_conditioning_CD is None
     assert (state.steps, state.attempt_step, state.temperature) == (3, 0, fresh.temperature)

@@ -16,7 +16,7 @@ from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Failed
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.request_state import RequestState
-from gesso.errors import EngineDeadError, OptionError
+from gesso.errors import EngineDeadError, OptionError, RankLostError
 from gesso.runner.prompt_input import EmbeddingSpan, PromptInput
 from gesso.runner.protocol import Runner
 
@@ -243,13 +243,19 @@ def test_stored_prefixes_are_a_help_and_no_more(start: Start, where: str) -> Non
 def broken(runner: RecordingRunner, service: AsyncEngine, how: str) -> None:
     if how == "device":
         runner.fail["denoise"] = runner.fail["check"] = RuntimeError("CUDA error")
+    elif how == "rank":
+        runner.fail["denoise"] = runner.fail["check"] = RankLostError("a rank of 2 has ended")
     else:
         service._core.scheduler.plan = lambda: 1 / 0  # type: ignore[method-assign,assignment,return-value]
 
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("device", "the device is lost: RuntimeError"), ("loop", "ZeroDivisionError in the step loop")],
+    [
+        ("device", "the device is lost: RuntimeError"),
+        ("rank", "a rank of 2 has ended"),
+        ("loop", "ZeroDivisionError in the step loop"),
+    ],
 )
 def test_a_fatal_error_is_told_to_everybody_at_once(start: Start, how: str, reason: str) -> None:
     engine, runner = recording(WORDS)

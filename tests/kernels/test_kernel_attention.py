@@ -1,5 +1,6 @@
 """The kernel that attends between two places, against plain attention over just those keys."""
 
+import mmap
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,49 @@ def test_queries_that_see_nothing_of_a_stretch_are_whole(stretches: int, window:
     ends = torch.tensor([0, 130], device=DEVICE)
     found = attend_between(q, kv[0], kv[1], ends, causal=True, window=window, stretches=stretches)
     check(found, attend_causal(q, kv[0], kv[1], window), torch.float32)
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="no memory of a device is sparse")
+def test_a_prompt_of_more_numbers_than_32_bits_count(tmp_path: Path) -> None:
+    """Five tokens whose numbers lie 2 ** 29 apart, as if each had that many heads: the fifth is past 32 bits."""
+    from gesso.kernels.attention import _attend
+
+    heads, width, tokens = 1 << 25, 16, 5
+    q, kv = problem(tokens, 1, 1, width, 32, torch.float32)
+    size, before = (1 << 34) + 4096, 1 << 33  # what a wrong offset meets is there, too
+    with (tmp_path / "sparse").open("w+b") as file:  # takes room only where it is written
+        file.truncate(size)
+        room = mmap.mmap(file.fileno(), size)
+
+    def token(number: int) -> Tensor:
+        offset = before + 4 * number * heads * width
+        return torch.frombuffer(room, dtype=torch.float32, count=width, offset=offset)
+
+    for number in range(tokens):
+        token(number).copy_(q[number, 0])
+    _attend[(1, 1, 1)](
+        token(0),
+        kv[0],
+        kv[1],
+        torch.tensor([0, 32]),
+        token(0),
+        token(0),
+        tokens,
+        0,
+        *kv[0].stride()[:2],
+        HEADS=heads,
+        SHARED=1,
+        WIDTH=width,
+        PADDED=16,
+        TILE=16,
+        KEYS=16,
+        STRETCHES=1,
+        CAUSAL=False,
+        WINDOW=0,
+        INTERPRETED=True,
+    )
+    found = torch.stack([token(number) for number in range(tokens)])
+    check(found[:, None], attend_all(q, kv[0], kv[1]), torch.float32)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -137,7 +137,7 @@ def test_rows_of_a_batch_equal_solo_rows(name: str) -> None:
         model.encode(tokens(shape, 1, length, seed=10 + row), cache)
         solo.append(model.denoise(canvas[row : row + 1], cache, soft[row : row + 1]))
         caches.append(cache)
-    batch = KVCache.join(caches)
+    batch = KVCache([row for cache in caches for row in cache.rows])
     assert batch.batch_size == 3
     assert batch.lengths == [3, 30, 11]
     assert batch.bytes == sum(cache.bytes for cache in caches)
@@ -145,7 +145,7 @@ def test_rows_of_a_batch_equal_solo_rows(name: str) -> None:
     # Committing through the joined cache is committing to the rows.
     model.encode(canvas, batch)
     assert [cache.lengths for cache in caches] == [[3 + shape.canvas], [30 + shape.canvas], [11 + shape.canvas]]
-    regrouped = KVCache.join([caches[2], caches[0]])
+    regrouped = KVCache([batch.rows[2], batch.rows[0]])
     together = model.denoise(canvas[[2, 0]], regrouped)
     alone = torch.cat([model.denoise(canvas[row : row + 1], caches[row]) for row in (2, 0)])
     assert difference(together, alone) <= SELF_TOLERANCE

@@ -134,7 +134,7 @@ def test_a_token_alone_has_the_bits_that_it_has_beside_another() -> None:
     caches = [model.new_cache(1), model.new_cache(1)]
     for cache, prompt in zip(caches, (4, 7), strict=True):
         model.encode(tokens(prompt)[None], cache)
-    both = KVCache.join(caches)
+    both = KVCache([row for cache in caches for row in cache.rows])
     with torch.inference_mode():
         rows = [model.encode_flat(token.repeat(2), [1, 1], both)[:1] for token in tokens(5, seed=1)]
     assert torch.equal(torch.cat(rows), alone)

@@ -2,7 +2,7 @@
 whatever the host would do now."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -97,6 +97,10 @@ def in_one_call() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experts_module, "can_group", lambda *_: True)
         yield
+
+
+def joined(caches: Sequence[KVCache]) -> KVCache:
+    return KVCache([row for cache in caches for row in cache.rows])
 
 
 def make_engine(tracer: Capture | None = None, model: DiffusionGemma | None = None) -> Engine:
@@ -207,14 +211,14 @@ def test_sequences_that_come_together_once_are_not_captured() -> None:
     for members, captured, replayed in told:
         canvas = torch.randint(2, 100, (8 * len(members),), generator=drawn)
         before = counter.captured, counter.replayed
-        mine, theirs = (KVCache.join([caches[one][n] for n in members]) for one in (model, expected))
+        mine, theirs = (joined([caches[one][n] for n in members]) for one in (model, expected))
         found = graphs.denoise_flat(canvas, [8] * len(members), mine)
         torch.testing.assert_close(found, expected.denoise_flat(canvas, [8] * len(members), theirs))
         assert all(row.places is None for row in rows)
         assert (counter.captured - before[0], counter.replayed - before[1]) == (captured, replayed)
     assert counter.captured == 2
     graphs.invalidate("other weights")
-    graphs.denoise_flat(torch.arange(16), [8, 8], KVCache.join(caches[model][:2]))
+    graphs.denoise_flat(torch.arange(16), [8, 8], joined(caches[model][:2]))
     assert counter.captured == 2, "of other weights nothing has run yet"
 
 
@@ -226,7 +230,7 @@ def test_batches_are_forgotten_but_for_the_last_ones(monkeypatch: pytest.MonkeyP
     for cache in caches:
         model.encode(torch.arange(5)[None] + 2, cache)
     for members in ((0, 1), (0, 2), (0, 3), (0, 1), (0, 1)):
-        graphs.denoise_flat(torch.arange(16), [8, 8], KVCache.join([caches[n] for n in members]))
+        graphs.denoise_flat(torch.arange(16), [8, 8], joined([caches[n] for n in members]))
         assert counter.captured == 0 or members == (0, 1)
     assert (counter.captured, counter.replayed) == (1, 1), "the last time alone"
 

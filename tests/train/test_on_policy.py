@@ -10,6 +10,7 @@ from oracle import random_model
 
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.denoise import finish_step, step_inputs
+from gesso.diffusion.step import CanvasShape
 from gesso.engine.canvases import denoising_rules
 from gesso.errors import ConfigError, OptionError
 from gesso.generation import GenerationConfig
@@ -61,7 +62,7 @@ def slow_loss(model: DiffusionGemma, batch: Batch, plan: Recipe) -> tuple[float,
     for i, seed in enumerate(batch.seeds_B.tolist()):
         cache = model.new_cache(1)
         model.encode(rows[i // batch.canvases_per_example][None, : int(batch.starts_B[i])], cache)
-        state = CanvasState(rules, SHAPE.vocab, SHAPE.canvas, torch.Generator().manual_seed(seed))
+        state = CanvasState(rules, CanvasShape(SHAPE.canvas, SHAPE.vocab), torch.Generator().manual_seed(seed))
         while not state.finished:
             given = step_inputs([state])
             hidden_CD = model.denoise_flat(given.canvas_N, given.widths, cache, given.self_conditioning_ND)

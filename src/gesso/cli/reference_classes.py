@@ -26,11 +26,16 @@ def signature_of(name: str, function: Any) -> str:
 def class_section(name: str, thing: type, *, with_attributes: bool = True) -> list[str]:
     """Returns the parts of the page about a class: attributes, then methods; its docstring comes before them."""
     parts = [attribute_table(thing)] if with_attributes and any(_attributes(thing)) else []
-    for method, function in vars(thing).items():
+    methods = {name: each for base in reversed(thing.__mro__) for name, each in vars(base).items() if _is_ours(base)}
+    for method, function in methods.items():
         if inspect.isfunction(function) and not method.startswith("_") and function.__doc__:
             own = f"{signature_of(method, function)}\n\n{inspect.getdoc(function)}"
             parts.append(f"### {name}.{method}\n\n```text\n{own}\n```\n")
     return parts
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("gesso.")
 
 
 def attribute_table(thing: type) -> str:

@@ -7,7 +7,6 @@ not ended by then begins once more, as long as it has the steps.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +17,7 @@ from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.schedules import SCHEDULES, Schedule
-from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
 from gesso.nn.vocabulary import Vocabulary
 
@@ -102,23 +101,20 @@ class CanvasState:
     def __init__(
         self,
         rules: DenoisingRules,
-        vocab_size: int,
-        width: int,
+        shape: CanvasShape,
         generator: torch.Generator,
-        start_canvas: Sequence[int] | None = None,
+        *,
+        start: StartTokens | None = None,
         pins: Pins | None = None,
         constraint: CanvasConstraint | None = None,
-        strength: float | None = None,
         probe: Probe | None = None,
-        mask_token: int | None = None,
-        canvas_length: int | None = None,
     ) -> None:
         """
         Args:
-            start_canvas: what it starts from; None starts from noise.
-            strength: share of the start canvas that noise takes the place of; None leaves it as it is.
-            mask_token: what noise is; None where it is uniform.
-            canvas_length: positions of a whole canvas; None where this one is whole.
+            generator: draws all of its random numbers.
+            start: what it starts from; None starts from noise.
+            constraint: what its text has to satisfy.
+            probe: read in its first step.
         """
         self.rules = rules
         self.generator = generator
@@ -126,16 +122,16 @@ class CanvasState:
         self.constraint = constraint
         self.probe = probe
         self.info = CanvasInfo(
-            width=width,
-            vocab_size=vocab_size,
+            width=shape.width,
+            vocab_size=shape.vocab_size,
             steps=rules.attempt_steps,
             total_steps=rules.total_steps or rules.attempt_steps,
-            start_C=None if start_canvas is None else torch.tensor(start_canvas),
-            strength=strength,
+            start_C=None if start is None else torch.tensor(start.tokens),
+            strength=None if start is None else start.strength,
             held_C=None if pins is None else pins.held_C,
             end_tokens=rules.end_tokens,
-            mask_token=mask_token,
-            canvas_length=canvas_length,
+            mask_token=shape.mask_token,
+            canvas_length=shape.canvas_length,
             sampling_temperature=rules.logits_processing.temperature,
         )
         first_C, self._sampler_state = rules.sampler.start(self.info, generator)
@@ -143,8 +139,8 @@ class CanvasState:
         self.canvas_C = self._pin(first_C)
         self.argmax_C = self.canvas_C
         """The sampler's output so far, int64."""
-        self.accepted_C = torch.zeros(width, dtype=torch.bool)
-        self.entropy_C = torch.full((width,), float("nan"))
+        self.accepted_C = torch.zeros(shape.width, dtype=torch.bool)
+        self.entropy_C = torch.full((shape.width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
         """Steps taken, over all attempts."""

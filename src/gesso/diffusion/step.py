@@ -1,10 +1,35 @@
 """Describes a canvas and a denoising step to samplers, schedules and stopping rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class CanvasShape:
+    """Says how many positions a canvas has, and what can stand at each."""
+
+    width: int
+    """C, in tokens."""
+    vocab_size: int
+    """K: token ids are below it."""
+    mask_token: int | None = None
+    """Token id that noise is; None where noise is uniform over all ids."""
+    canvas_length: int | None = None
+    """Positions of a whole canvas, where this one may be narrower; None where it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartTokens:
+    """Holds the token ids that a canvas starts from, in the place of noise."""
+
+    tokens: Sequence[int]
+    """One for each position."""
+    strength: float | None = None
+    """Share of them that noise takes the place of; None leaves them as they are."""
 
 
 @dataclass(frozen=True, slots=True)

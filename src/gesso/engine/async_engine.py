@@ -13,35 +13,26 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
-from gesso.engine.events import Event, Failed, Finished
+from gesso.engine.events import Failed
 from gesso.engine.limits import Limits, Stats
+from gesso.engine.listeners import Listener, Listeners
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.prepared_request import PreparedRequest
 from gesso.engine.progress import fail
 from gesso.engine.request_handle import RequestHandle
 from gesso.engine.request_state import RequestState
-from gesso.engine.totals import Totals
 from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
 
 __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
-Listener = Callable[[Event], None]
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    """Holds what the engine keeps of a request beside its state."""
-
-    listener: Listener
-    submitted: float
 
 
 class AsyncEngine:
@@ -71,13 +62,12 @@ class AsyncEngine:
             prefixes=PrefixStore(engine.runner),
             isolate=True,
         )
-        self._entries: dict[RequestState, _Entry] = {}
         self._new: deque[RequestState] = deque()
         self._changed = threading.Condition()
+        self._listeners = Listeners(self._changed)
         self._thread: threading.Thread | None = None
         self._closing = self._stopped = False
         self._failure: str | None = None
-        self._totals = Totals()
         self._compiling = 0
         self._busy_since: float | None = None
 
@@ -157,7 +147,7 @@ class AsyncEngine:
             )
         with self._changed:
             self._check_room()
-            self._entries[state] = _Entry(listener, prepared.since)
+            self._listeners.add(state, listener, prepared.since)
             self._new.append(state)
             self._changed.notify()
         return RequestHandle(state, lambda: self._position(state), self._wake)
@@ -179,16 +169,16 @@ class AsyncEngine:
     def stats(self) -> Stats:
         """Returns the counters and gauges of the engine as they are now."""
         with self._changed:
-            scheduler = self._core.scheduler
+            scheduler, totals = self._core.scheduler, self._listeners.totals
             waiting = len(scheduler.waiting) + len(self._new)
             cache_bytes, prefix_bytes = self._core.held_bytes
             return Stats(
                 counters=replace(self._core.counters),
                 waiting=waiting,
                 running=len(scheduler.running),
-                canvases=self._totals.canvases,
-                completion_tokens=self._totals.completion_tokens,
-                requests=dict(self._totals.outcomes),
+                canvases=totals.canvases,
+                completion_tokens=totals.completion_tokens,
+                requests=dict(totals.outcomes),
                 cache_bytes=cache_bytes,
                 prefix_bytes=prefix_bytes,
                 kv_memory=self._kv_memory,
@@ -205,10 +195,10 @@ class AsyncEngine:
         if self._thread is None:
             return
         deadline = time.monotonic() + drain_seconds
-        while self._entries and self._thread.is_alive() and time.monotonic() < deadline:
+        while self._listeners.requests and self._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         with self._changed:
-            for state in tuple(self._entries):  # the engine's thread takes out those that finish
+            for state in self._listeners.requests:
                 state.cancelled = True
             self._stopped = True
             self._changed.notify()
@@ -219,7 +209,7 @@ class AsyncEngine:
             raise EngineDeadError(f"the engine has failed: {self.failure}")
 
     def _expected(self, waiting: int) -> float:
-        return self._totals.mean_seconds * (waiting + 1) / self.limits.max_num_seqs
+        return self._listeners.totals.mean_seconds * (waiting + 1) / self.limits.max_num_seqs
 
     def _position(self, state: RequestState) -> int:
         with self._changed:
@@ -253,26 +243,18 @@ class AsyncEngine:
                     return
                 while self._new:
                     self._core.scheduler.add(self._new.popleft())
-                timed_out = self._timed_out()
+                timed_out = self._listeners.late(self.limits.request_timeout)
                 for state in timed_out:
                     self._core.remove(state)
             self._busy_since = time.monotonic()
             for state in timed_out:
                 seconds = self.limits.request_timeout
-                self._dispatch(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
+                self._listeners.tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
             if self._core.idle:
                 costs.measure_pass()
                 continue
             for state, events in self._core.step():
-                self._dispatch(state, events)
-
-    def _timed_out(self) -> list[RequestState]:
-        """Requests past their deadline."""
-        timeout = self.limits.request_timeout
-        if timeout is None:
-            return []
-        now = time.monotonic()
-        return [state for state, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
+                self._listeners.tell(state, events)
 
     def _die(self, error: BaseException) -> None:
         """Fails every request and accepts no more. The device may be lost, so nothing is asked of it."""
@@ -280,25 +262,10 @@ class AsyncEngine:
         with self._changed:
             self._failure = reason
             self._new.clear()
-            ended = tuple(self._entries)
+            ended = self._listeners.requests
         for state in ended:
-            self._dispatch(state, fail(state, Failed("crash", f"the engine has failed: {reason}")))
+            self._listeners.tell(state, fail(state, Failed("crash", f"the engine has failed: {reason}")))
         try:
             self._core.close()
         except Exception:
             LOG.exception("the engine's caches could not be let go")
-
-    def _dispatch(self, state: RequestState, events: list[Event]) -> None:
-        entry = self._entries.get(state)
-        if entry is None:
-            return
-        for event in events:
-            with self._changed:
-                self._totals.count(event)
-            if isinstance(event, Finished | Failed):
-                del self._entries[state]
-            try:
-                entry.listener(event)
-            except Exception:
-                LOG.exception("a listener failed")
-                state.cancelled = True

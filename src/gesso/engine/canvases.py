@@ -11,6 +11,7 @@ from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
+from gesso.diffusion.step import CanvasShape, StartTokens
 from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
@@ -106,16 +107,12 @@ class Canvases:
             rules = dataclasses.replace(rules, max_denoising_steps=self._config.max_denoising_steps - behind)
         return CanvasState(
             rules,
-            self._shape.vocab_size,
-            width,
+            self._canvas_shape(width),
             self._generator,
-            start or None,
-            pins,
+            start=StartTokens(start, self._config.strength) if start else None,
+            pins=pins,
             constraint=self._canvas_constraint(left, width, pins),
-            strength=self._config.strength,
             probe=self.probe if number == 0 else None,
-            mask_token=self._shape.mask_token_id,
-            canvas_length=self._canvas_length,
         )
 
     def make_round(self, canvas: CanvasState, pins: Pins, written: int, most_steps: int | None = None) -> CanvasState:
@@ -132,15 +129,7 @@ class Canvases:
             rules = dataclasses.replace(
                 rules, max_denoising_steps=most, total_steps=rules.total_steps or rules.max_denoising_steps
             )
-        return CanvasState(
-            rules,
-            self._shape.vocab_size,
-            canvas.width,
-            self._generator,
-            pins=pins,
-            constraint=constraint,
-            canvas_length=self._canvas_length,
-        )
+        return CanvasState(rules, self._canvas_shape(canvas.width), self._generator, pins=pins, constraint=constraint)
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""
@@ -163,6 +152,9 @@ class Canvases:
     def _steps_behind(self, number: int) -> int:
         """Returns the steps that canvas `number` had taken before this request."""
         return self._config.start_step or 0 if number == self._last_started else 0
+
+    def _canvas_shape(self, width: int) -> CanvasShape:
+        return CanvasShape(width, self._shape.vocab_size, self._shape.mask_token_id, self._canvas_length)
 
     def _canvas_constraint(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
         return None if self._constraint is None else self._constraint.on_canvas(left, width, pins)

@@ -236,6 +236,8 @@ class EngineCore:
     def _check(self) -> None:
         try:
             self.runner.check()
+        except EngineDeadError:  # which says itself what is lost
+            raise
         except Exception as error:
             raise EngineDeadError(f"the device is lost: {type(error).__name__}") from error
 

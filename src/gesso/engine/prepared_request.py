@@ -91,10 +91,12 @@ class PreparedRequest:
         constraint = None if self.job is None else self.job.finish(self.config, self.runner, prefix)
         canvas = needs_canvas(self.asked)
         config, decision = _choose_mode(self.config, width, constraint, self.costs, measure=self.measure, canvas=canvas)
-        positions = prefix + _whole_canvases(config, width)
+        # What fits must not depend on the mode that costs choose: `auto` has room for canvases.
+        positions = _positions(self.config, width, prefix)
         if len(self.prompt) + positions > self.context.limit:
+            canvases = "" if self.config.mode == "ar" else f" (in canvases of {width})"
             raise OptionError(
-                f"{len(self.prompt)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) "
+                f"{len(self.prompt)} prompt tokens and max_new_tokens {config.max_new_tokens}{canvases} "
                 f"are past {self.context.holder} {self.context.limit}",
                 option="max_new_tokens",
             )
@@ -140,7 +142,7 @@ class PreparedRequest:
             config=config,
             canvas_length=canvas_length,
             limit=limit,
-            max_seq_len=min(limit, len(whole) + _most_positions(config, canvas_length, shape.block_length)),
+            max_seq_len=min(limit, len(self.prompt) + self._most_positions(config, canvas_length)),
             chunks=whole.chunks(chunk),
             seed=seed,
             tokenizer=self.tokenizer,
@@ -158,6 +160,22 @@ class PreparedRequest:
             costs=self.costs,
             image_cost=self.runner.vision.token_cost if self.runner.vision is not None else 0.0,
         )
+
+    def _most_positions(self, config: GenerationConfig, canvas_length: int) -> int:
+        """Returns the positions behind the prompt that the last canvas reaches at most, where the context does not end
+        before.
+
+        Reasoning that is cut short begins a canvas before the last one was full, and so do canvases of a chosen width
+        and those that end with the prompt's blocks: the last one may begin anywhere before the last token that may be
+        written.
+        """
+        max_width = 1
+        if config.thinking_budget is not None or self.runner.config.block_length is not None:
+            max_width = canvas_length
+        elif config.canvas_width != "full":
+            max_width = min(canvas_length, NARROWEST)
+        whole = _positions(config, canvas_length, len(self.response_prefix))
+        return max(whole, config.max_new_tokens - 1 + max_width)
 
     def cancel(self) -> None:
         """Stops compiling, unless others wait for the same constraint."""
@@ -193,20 +211,8 @@ def _choose_mode(
     return config.override(mode=decision.mode), decision.reason
 
 
-def _whole_canvases(config: GenerationConfig, canvas_length: int) -> int:
-    """Returns the positions that an answer of whole canvases takes, which must fit the context."""
-    return -(-config.max_new_tokens // canvas_length) * canvas_length
-
-
-def _most_positions(config: GenerationConfig, canvas_length: int, block_length: int | None) -> int:
-    """Returns the positions that the last canvas of an answer reaches at most, where the context does not end before.
-
-    Reasoning that is cut short begins a canvas before the last one was full, and so do canvases of a chosen width and
-    those that end with the prompt's blocks: the last one may begin anywhere before the last token that may be written.
-    """
-    max_width = 1
-    if config.thinking_budget is not None or block_length is not None:
-        max_width = canvas_length
-    elif config.canvas_width != "full":
-        max_width = min(canvas_length, NARROWEST)
-    return max(_whole_canvases(config, canvas_length), config.max_new_tokens - 1 + max_width)
+def _positions(config: GenerationConfig, canvas_length: int, response_prefix: int) -> int:
+    """Returns the positions behind the prompt that must fit the context: the response prefix, and what is drawn, in
+    whole canvases or token by token."""
+    drawn, width = config.max_new_tokens - response_prefix, 1 if config.mode == "ar" else canvas_length
+    return response_prefix + -(-drawn // width) * width

@@ -164,14 +164,16 @@ class RequestBuilder:
 def _with_length(
     config: GenerationConfig, width: int, space: int, response_prefix: int, *, given: bool
 ) -> GenerationConfig:
-    """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions.
+    """Settles `max_new_tokens`: where the request does not set it, as many canvases, or tokens, as fit `space`.
 
     Args:
+        space: positions behind the response prefix.
         response_prefix: tokens that the answer is made to begin with; what `canvas` pins stands behind them.
     """
     pinned = response_prefix + len(config.canvas) if config.canvas else 0
     if not given:
-        room = space // width * width
+        width = 1 if config.mode == "ar" else width
+        room = response_prefix + space // width * width
         config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
     if pinned > config.max_new_tokens:
         behind = f" behind the {response_prefix} of begin" if response_prefix else ""

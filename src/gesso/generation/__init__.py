@@ -3,8 +3,8 @@
 `GenerationConfig` has a checkpoint's defaults and a request's settings, `RequestOptions` what belongs to one request
 alone; both are parts of the table of options.
 
-`config` within `bounds`, `strategies` (in the `table` of options) and `contradictions` are the configuration's,
-`request` what a single request may ask.
+`config` within `bounds` declares the configuration's options, over a `strategy_config` (how it is made and changed);
+`strategies` (in the `table` of options) and `contradictions` are its parts, `request` is what a single request may ask.
 """
 
 from gesso.generation.bounds import LARGEST_BIAS, MOST_LOGPROBS, NARROWEST, VERIFY_THRESHOLD

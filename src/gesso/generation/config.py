@@ -6,7 +6,6 @@ strategies, each with options of its own, which are declared in its own file: th
 rule. Their options are set and read here by their plain names, such as `GenerationConfig(t_min=0.2).t_min`.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,18 +13,10 @@ from typing import Any, Literal
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.schedules import Schedule
 from gesso.diffusion.stopping import StoppingRule
-from gesso.generation.bounds import (
-    LARGEST_BIAS,
-    MOST_GUIDANCE,
-    MOST_LOGPROBS,
-    MOST_ROUNDS,
-    MOST_STEPS,
-    MOST_TEMPERATURE,
-    NARROWEST,
-    VERIFY_THRESHOLD,
-)
-from gesso.generation.contradictions import given_constraints, gives_way, refuse_contradictions
-from gesso.generation.strategies import HOLDERS, STRATEGIES, strategy_option
+from gesso.generation import bounds
+from gesso.generation.contradictions import given_constraints
+from gesso.generation.strategies import strategy_option
+from gesso.generation.strategy_config import StrategyConfig
 from gesso.generation.table import DENOISING, with_strategies
 from gesso.options import (
     BiasMap,
@@ -36,10 +27,7 @@ from gesso.options import (
     Texts,
     TokenIds,
     TokenSequences,
-    checked,
     option,
-    options_of,
-    unknown_option,
 )
 
 Mode = Literal["canvas", "ar", "auto"]
@@ -50,7 +38,7 @@ CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class GenerationConfig:
+class GenerationConfig(StrategyConfig):
     """Configures how one request is denoised. Defaults are the published ones; a checkpoint's `generation_config.json`
     replaces them and a request overrides both.
 
@@ -75,7 +63,7 @@ class GenerationConfig:
         "Most denoising steps a canvas takes.",
         unit="steps",
         minimum=1,
-        maximum=MOST_STEPS,
+        maximum=bounds.MOST_STEPS,
         file="generation_config.json",
         group=DENOISING,
     )
@@ -116,7 +104,7 @@ class GenerationConfig:
     canvas_width: CanvasWidths = option(
         "full",
         "Width of each canvas: full, need (no wider than what is left to write) or auto (starts with an eighth and "
-        f"doubles); never below {NARROWEST} tokens.",
+        f"doubles); never below {bounds.NARROWEST} tokens.",
         group=DENOISING,
     )
     stop_at_end: bool = option(False, "Only what stands before the answer's end must settle.", group=DENOISING)
@@ -125,7 +113,7 @@ class GenerationConfig:
         "Rounds in which tokens that the causal pass disputes are redone before a canvas is committed; auto: one, past "
         "canvas 1; exact: as many as it takes until every token is the causal pass's own.",
         unit="rounds",
-        kind=IntegerOrWord(("auto", "exact"), "rounds", 0, MOST_ROUNDS),
+        kind=IntegerOrWord(("auto", "exact"), "rounds", 0, bounds.MOST_ROUNDS),
         file="gesso.json",
         group=DENOISING,
     )
@@ -134,7 +122,7 @@ class GenerationConfig:
         "By how much the causal pass must find another token likelier to dispute one.",
         unit="nats",
         minimum=0,
-        unset=f"{VERIFY_THRESHOLD:g}; 0 with verify exact",
+        unset=f"{bounds.VERIFY_THRESHOLD:g}; 0 with verify exact",
         group=DENOISING,
     )
     guidance_scale: float = option(
@@ -142,7 +130,7 @@ class GenerationConfig:
         "Classifier-free guidance: logits are those behind negative_prompt, plus so many times what the prompt adds to "
         "them. 1 is none; others take a second pass a step.",
         minimum=0,
-        maximum=MOST_GUIDANCE,
+        maximum=bounds.MOST_GUIDANCE,
         group=GUIDANCE,
     )
     guidance_start: float = option(
@@ -159,7 +147,7 @@ class GenerationConfig:
         "Sampling temperature: 1 is as trained, 0 takes the likeliest tokens. It multiplies the schedule's, at which "
         "entropies are measured.",
         minimum=0,
-        maximum=MOST_TEMPERATURE,
+        maximum=bounds.MOST_TEMPERATURE,
         field="*",
         file="gesso.json",
         group=SAMPLING,
@@ -173,7 +161,7 @@ class GenerationConfig:
     logit_bias: Mapping[int, float] = option(
         {},
         "Added to the logits of these token ids, in every pass.",
-        kind=BiasMap(LARGEST_BIAS),
+        kind=BiasMap(bounds.LARGEST_BIAS),
         field="*",
         flag=None,
         group=SAMPLING,
@@ -193,7 +181,7 @@ class GenerationConfig:
         "likeliest.",
         unit="tokens",
         minimum=0,
-        maximum=MOST_LOGPROBS,
+        maximum=bounds.MOST_LOGPROBS,
         field="*",
         flag=None,
         group=ANSWER,
@@ -298,60 +286,13 @@ class GenerationConfig:
         group=TOKENS,
     )
 
-    def __init__(self, **values: Any) -> None:
-        for field in dataclasses.fields(self):
-            made = field.default_factory() if callable(field.default_factory) else field.default
-            object.__setattr__(self, field.name, values.pop(field.name, made))
-        known = generation_options()
-        for name in values:
-            if name not in known:
-                raise unknown_option(name, known)
-        self._choose(values)
-        checked(self)
-        refuse_contradictions(self)
-
-    def _choose(self, given: dict[str, Any]) -> None:
-        """Makes the chosen strategies, with these of their options."""
-        for role, registry in STRATEGIES.items():
-            mine = registry.options()
-            own = {name: value for name, value in given.items() if name in mine}
-            made = registry.make(getattr(self, role), getattr(self, f"{role}_options"), own)
-            object.__setattr__(self, f"{role}_options", made)
-
-    def __getattr__(self, name: str) -> Any:
-        """An option of one of the chosen strategies; called where there is no such field."""
-        if not name.startswith("_"):
-            for role in STRATEGIES:
-                strategy = object.__getattribute__(self, f"{role}_options")
-                if name in options_of(type(strategy)):
-                    return getattr(strategy, name)
-        raise AttributeError(f"{type(self).__name__} has no option {name!r}")
-
     @property
     def constraint(self) -> str | None:
         """Returns the name of the constraint that is given; None without one."""
         return next(iter(given_constraints(self)), None)
 
-    def override(self, **changes: Any) -> "GenerationConfig":
-        """Returns a copy with the changes that are not None. Another sampler, schedule or stopping rule has its own
-        defaults.
-
-        Raises:
-            OptionError: an option that does not exist, or a value that is impossible.
-        """
-        for name in changes:
-            if name not in generation_options() and name not in HOLDERS:
-                raise unknown_option(name, generation_options())
-        given = {name: value for name, value in changes.items() if value is not None}
-        given = gives_way(self, given) | given
-        for role in STRATEGIES:
-            if given.get(role, getattr(self, role)) != getattr(self, role):
-                given.setdefault(f"{role}_options", None)
-        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return GenerationConfig(**(kept | given))
-
 
 def generation_options() -> Mapping[str, Option]:
     """Returns the table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that
     chooses it."""
-    return with_strategies(GenerationConfig, tuple(registry.names for registry in STRATEGIES.values()))
+    return with_strategies(GenerationConfig)

@@ -11,16 +11,18 @@ DENOISING = "Denoising"
 """The group of what says how a canvas is denoised."""
 
 
-@lru_cache(maxsize=4)
-def with_strategies(config: type, _registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
+def with_strategies(config: type) -> Mapping[str, Option]:
     """Returns the options of a config and of all strategies that it may choose.
-
-    Args:
-        _registered: the names of these, for the cache: another may be registered at any time.
 
     Raises:
         TypeError: two options have one name.
     """
+    return _table(config, tuple(registry.names for registry in STRATEGIES.values()))
+
+
+@lru_cache(maxsize=4)
+def _table(config: type, _registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
+    """Makes it; `_registered` are the names of the strategies, for the cache: another may come at any time."""
     table: dict[str, Option] = {}
     own_rows = options_of(config)
     for name, row in own_rows.items():

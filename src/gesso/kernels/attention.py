@@ -201,7 +201,7 @@ def _attend(
     i, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, PADDED)
     known, within = i < tokens * SHARED, d < WIDTH
     token, head = i // SHARED, group * SHARED + i % SHARED
-    place = token * HEADS + head
+    place = (token * HEADS + head).to(tl.int64)  # a long prompt has more numbers than 32 bits count
     mine = known[:, None] & within[None, :]
     x = tl.load(q + place[:, None] * WIDTH + d[None, :], mask=mine, other=0.0)
     if INTERPRETED:
@@ -245,7 +245,7 @@ def _attend(
         tl.store(parts + place[:, None] * WIDTH + d[None, :], found, mask=mine)
     else:
         row = stretch * tokens * HEADS + place
-        tl.store(parts + row.to(tl.int64)[:, None] * WIDTH + d[None, :], found, mask=mine)
+        tl.store(parts + row[:, None] * WIDTH + d[None, :], found, mask=mine)
         _write_sums(sums, row, STRETCHES * tokens * HEADS, top, total, known)
 
 
@@ -268,14 +268,14 @@ def _join(
     ROOM: tl.constexpr,
 ):
     """Brings together what the stretches of keys gave one row; a stretch without keys has a total of 0."""
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     s, d = tl.arange(0, ROOM), tl.arange(0, PADDED)
     at, inside = s * rows + row, s < STRETCHES
     tops = tl.load(sums + at, mask=inside, other=LOWEST)
     totals = tl.load(sums + STRETCHES * rows + at, mask=inside, other=0.0)
     shares = tl.exp(tops - tl.max(tops, axis=0))
     there = inside[:, None] & (d < WIDTH)[None, :]
-    found = tl.load(parts + at.to(tl.int64)[:, None] * WIDTH + d[None, :], mask=there, other=0.0)
+    found = tl.load(parts + at[:, None] * WIDTH + d[None, :], mask=there, other=0.0)
     joined = tl.sum(found * shares[:, None], axis=0) / tl.sum(totals * shares, axis=0)
     joined = rounded(joined, out.dtype.element_ty).to(out.dtype.element_ty)
     tl.store(out + row * WIDTH + d, joined, mask=d < WIDTH)

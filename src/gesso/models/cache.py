@@ -192,11 +192,6 @@ class KVCache:
     def __init__(self, rows: list[SequenceCache]) -> None:
         self.rows = rows
 
-    @classmethod
-    def join(cls, caches: "list[KVCache]") -> "KVCache":
-        """Makes one cache of all the rows, which stay shared with where they came from."""
-        return cls([row for cache in caches for row in cache.rows])
-
     @property
     def batch_size(self) -> int:
         """Returns the number of rows."""

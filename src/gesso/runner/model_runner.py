@@ -9,7 +9,6 @@ from threading import RLock
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from gesso.config import LayerConfig, ModelShape
 from gesso.diffusion.denoise import denoise_step, take_step
@@ -169,12 +168,7 @@ class ModelRunner:
             passes = self.graphs or self.model
             hidden = passes.encode_flat(flat, sizes, KVCache([row.cache for row in rows]), images).split(sizes)
             for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
-                before = row.hidden_TD
-                row.rolled_back = row.hidden_TD = row.before_1D = None
-                if item.keep:
-                    row.hidden_TD = hidden_TD[-item.keep :]
-                    cut = hidden_TD[: -item.keep] if item.keep < len(hidden_TD) else before
-                    row.before_1D = None if cut is None else cut[-1:]
+                row.note_pass(hidden_TD, item.keep)
 
     @torch.inference_mode()
     def denoise(self, batch: CanvasBatch) -> None:
@@ -186,36 +180,25 @@ class ModelRunner:
     @torch.inference_mode()
     def sample(self, batch: CanvasBatch) -> None:
         with self._lock:
-            hidden = [_kept(self._row(item.cache))[-1:] for item in batch.items]
+            hidden = [self._row(item.cache).newest(1) for item in batch.items]
             take_step(self.model.vocabulary, [item.canvas for item in batch.items], hidden)
 
     @torch.inference_mode()
     def logprobs(self, read: LogprobRead) -> list[TokenScore]:
         with self._lock:
-            row = self._row(read.cache)
-            hidden_TD = _kept(row)
-            if read.encoded:
-                hidden_TD = hidden_TD[:-1]
-                if row.before_1D is not None:
-                    hidden_TD = torch.cat((row.before_1D, hidden_TD))
-                assert len(hidden_TD) >= len(read.tokens), "nothing is known of what comes before the first token"
-            return token_scores(self.model.vocabulary, hidden_TD[-len(read.tokens) :], read.tokens, read.top)
+            row, count = self._row(read.cache), len(read.tokens)
+            hidden_TD = row.before_newest(count) if read.encoded else row.newest(count)
+            return token_scores(self.model.vocabulary, hidden_TD, read.tokens, read.top)
 
     @torch.inference_mode()
     def rollback(self, cache: CacheHandle, tokens: int) -> None:
         with self._lock:
-            row = self._row(cache)
-            row.rolled_back = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
-            row.hidden_TD, row.before_1D = row.before_1D, None
+            self._row(cache).rollback(tokens)
 
     @torch.inference_mode()
     def restore(self, cache: CacheHandle) -> None:
         with self._lock:
-            row = self._row(cache)
-            assert row.rolled_back is not None
-            rolled_back, row.hidden_TD, row.before_1D = row.rolled_back
-            row.rolled_back = None
-            row.cache.restore(rolled_back)
+            self._row(cache).restore()
 
     @torch.inference_mode()
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
@@ -294,8 +277,3 @@ class ModelRunner:
     def _forget_graphs(self, adapter: str | None) -> None:
         if self.graphs is not None:
             self.graphs.invalidate(adapter)
-
-
-def _kept(row: Row) -> Tensor:
-    assert row.hidden_TD is not None, "its hidden states were not kept"
-    return row.hidden_TD

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.denoise import finish_step, step_inputs
+from gesso.diffusion.step import CanvasShape
 from gesso.engine.canvases import denoising_rules
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
@@ -71,7 +72,9 @@ class OnPolicyLoss(LossModule):
         assert batch.seeds_B is not None
         vocabulary, width = self.model.vocabulary, batch.canvas_BC.shape[1]
         states = [
-            CanvasState(self.rules, self.model.config.vocab_size, width, torch.Generator().manual_seed(seed))
+            CanvasState(
+                self.rules, CanvasShape(width, self.model.config.vocab_size), torch.Generator().manual_seed(seed)
+            )
             for seed in batch.seeds_B.tolist()
         ]
         sums = []

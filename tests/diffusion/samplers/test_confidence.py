@@ -12,7 +12,7 @@ from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.samplers.confidence import ConfidenceSampler
 from gesso.diffusion.samplers.margin import MarginSampler, margins
-from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.step import CanvasInfo, CanvasShape, StepInfo
 from gesso.diffusion.stopping.last_step import LastStep
 
 VOCAB = 23
@@ -63,7 +63,7 @@ def test_the_position_that_is_accepted_in_any_case_is_a_free_one(sampler: Sample
 def test_every_step_decodes_a_mask(sampler: Sampler) -> None:
     mask, width = VOCAB - 1, 5
     rules = DenoisingRules(width, sampler=sampler, stopping=LastStep())
-    state = CanvasState(rules, VOCAB, width, torch.Generator().manual_seed(0), mask_token=mask)
+    state = CanvasState(rules, CanvasShape(width, VOCAB, mask), torch.Generator().manual_seed(0))
     left = []
     while not state.finished:
         logits = random_logits(state.steps, width, VOCAB, 0.1)

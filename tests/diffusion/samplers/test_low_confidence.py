@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from diffusion.reference import diffusers, prediction, random_logits
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.samplers.low_confidence import LowConfidenceSampler
+from gesso.diffusion.step import CanvasShape
 from gesso.diffusion.stopping.last_step import LastStep
 
 VOCAB, MASK = 23, 22
@@ -31,7 +32,7 @@ def test_every_canvas_of_masks_equals_diffusers(
     )
     theirs.set_timesteps(steps, block_length=width)
     rules = DenoisingRules(steps, sampler=LowConfidenceSampler("dynamic", threshold), stopping=LastStep())
-    ours = CanvasState(rules, VOCAB, width, torch.Generator().manual_seed(0), mask_token=MASK)
+    ours = CanvasState(rules, CanvasShape(width, VOCAB, MASK), torch.Generator().manual_seed(0))
     their_canvas = torch.full((1, width), MASK)
     while not ours.finished:
         logits = random_logits(seed + ours.steps, width, VOCAB, sharpness)
@@ -47,7 +48,7 @@ def test_every_canvas_of_masks_equals_diffusers(
 
 def test_a_narrower_canvas_keeps_the_share_of_a_whole_one() -> None:
     rules = DenoisingRules(4, sampler=LowConfidenceSampler("static"), stopping=LastStep())
-    state = CanvasState(rules, VOCAB, 3, torch.Generator(), mask_token=MASK, canvas_length=8)
+    state = CanvasState(rules, CanvasShape(3, VOCAB, MASK, 8), torch.Generator())
     left = []
     while not state.finished:
         state.advance(prediction(random_logits(state.steps, 3, MASK, 1.0)), torch.zeros(3, 0))
@@ -59,7 +60,7 @@ def test_a_narrower_canvas_keeps_the_share_of_a_whole_one() -> None:
 def test_the_last_step_commits_what_is_open_where_its_share_is_less(strategy: Any) -> None:
     sampler = LowConfidenceSampler(strategy)
     rules = DenoisingRules(1, sampler=sampler, stopping=LastStep(), total_steps=9)
-    state = CanvasState(rules, VOCAB, 2, torch.Generator().manual_seed(0))
+    state = CanvasState(rules, CanvasShape(2, VOCAB), torch.Generator().manual_seed(0))
     said = prediction(random_logits(0, 2, VOCAB, 0.1))
     state.advance(said, torch.zeros(2, 0))
     assert state.accepted_C.all()

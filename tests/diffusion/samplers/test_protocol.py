@@ -16,7 +16,7 @@ from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.samplers.discrete_ddim import DiscreteDDIMSampler
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
-from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import StoppingRule
 from gesso.nn.vocabulary import Vocabulary
 from gesso.options import options_of
@@ -73,9 +73,8 @@ class Toy:
 
 
 def make(sampler: Sampler, seed: int, **settings: Any) -> CanvasState:
-    return CanvasState(
-        DenoisingRules(STEPS, sampler=sampler, stopping=Never()), VOCAB, WIDTH, Rng().manual_seed(seed), **settings
-    )
+    rules = DenoisingRules(STEPS, sampler=sampler, stopping=Never())
+    return CanvasState(rules, CanvasShape(WIDTH, VOCAB), Rng().manual_seed(seed), **settings)
 
 
 def trace(state: CanvasState, others: Sequence[CanvasState] = ()) -> list[Any]:
@@ -159,8 +158,8 @@ def test_an_accepted_position_keeps_a_token_of_the_canvas_or_of_the_prediction(w
 
 def test_a_given_canvas_is_what_a_sampler_starts_from(sampler: Sampler) -> None:
     given_canvas = list(range(WIDTH))
-    assert make(sampler, 3, start_canvas=given_canvas).canvas_C.tolist() == given_canvas
-    changed = make(sampler, 3, start_canvas=given_canvas, strength=0.5).canvas_C
+    assert make(sampler, 3, start=StartTokens(given_canvas)).canvas_C.tolist() == given_canvas
+    changed = make(sampler, 3, start=StartTokens(given_canvas, 0.5)).canvas_C
     assert 0 < int((changed == torch.tensor(given_canvas)).sum()) < WIDTH
 
 
@@ -179,7 +178,7 @@ def test_steps_and_noise_levels_are_told() -> None:
     assert [after for _, _, _, after in told] == pytest.approx([1 - n / STEPS for n in range(1, STEPS + 1)])
     told.clear()
     rules = DenoisingRules(2, sampler=Telling(), stopping=Never(), total_steps=8)
-    trace(CanvasState(rules, VOCAB, WIDTH, Rng().manual_seed(0)))
+    trace(CanvasState(rules, CanvasShape(WIDTH, VOCAB), Rng().manual_seed(0)))
     assert [time for _, _, time, _ in told] == [2 / 8, 1 / 8], "only the coolest steps are left"
 
 

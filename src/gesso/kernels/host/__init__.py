@@ -8,7 +8,8 @@ and `gradients` (training: `norm_gradients`, `block_gradients`, `gated`, `mixtur
 `compilation`; `threads`, `team` (helpers) and `calls` (several products as one job). `packed` (multiply) and `pack`
 call them. `compositions`, `pair_lists` and `refinements` compute what automata are made of; `norms`, `normed`,
 `small_products`, `gated`, `choices` (of experts) and `one_query` (attention) what stands between products; `steps` and
-`step_kernels` a list of calls and jobs, one after the other.
+`step_kernels` a list of calls and jobs, one after the other. `bfloat16` multiplies numbers that are not packed, by
+`bfloat16_products` over `bfloat16_slabs` (what each thread computes).
 """
 
 import functools

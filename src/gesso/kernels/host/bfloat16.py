@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host.activations import LANES
-from gesso.kernels.host.bfloat16_products import FIELDS, ROWS, SCRATCH
+from gesso.kernels.host.bfloat16_slabs import FIELDS, ROWS, SCRATCH
 from gesso.kernels.host.compilation import features
 from gesso.kernels.host.library import bfloat16_kernel
 from gesso.kernels.host.threads import run_on_all

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
-from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
+from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
+from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
 from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features

@@ -21,6 +21,7 @@ from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
+from gesso.diffusion.step import CanvasShape
 from gesso.engine.canvases import denoising_rules
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
@@ -196,7 +197,9 @@ def _run(
         recorders = {i: RecordingSampler(rules.sampler) for i in going}  # type: ignore[arg-type]
         states = {
             i: CanvasState(
-                dataclasses.replace(rules, sampler=recorders[i]), model.config.vocab_size, width, answers[i].generator
+                dataclasses.replace(rules, sampler=recorders[i]),
+                CanvasShape(width, model.config.vocab_size),
+                answers[i].generator,
             )
             for i in going
         }
