@@ -7,6 +7,7 @@ GessoError
 │   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
+│   │   └── ContextLengthError  a prompt is too long, alone or with its answer (an OptionError, too)
 │   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
@@ -61,6 +62,10 @@ class HubError(UserError):
 
 class TextError(UserError):
     """Reports a prompt, chat template or tokenizer that cannot be used."""
+
+
+class ContextLengthError(OptionError, TextError):
+    """Reports a prompt that is longer than the context, alone or with the answer that is asked for."""
 
 
 class ImageError(UserError):

@@ -19,7 +19,7 @@ from gesso.engine.engine import MAX_BATCH, Engine, Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.engine.settings import LEAST_CANVAS
-from gesso.errors import OptionError, TextError
+from gesso.errors import ContextLengthError, OptionError, TextError
 from gesso.generation import STRATEGIES, generation_options
 from gesso.options import options_of
 
@@ -379,7 +379,7 @@ def test_a_default_length_gives_way_to_a_long_prompt() -> None:
     for canvases in (1, 3, 5):
         result = engine.generate([5] * (CONTEXT - canvases * CANVAS - 1))
         assert result.completion_tokens == min(4, canvases) * CANVAS
-    with pytest.raises(OptionError, match="are past the model's"):
+    with pytest.raises(ContextLengthError, match="are past the model's"):
         engine.generate([5] * (CONTEXT - CANVAS + 1))
 
 

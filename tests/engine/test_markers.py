@@ -64,7 +64,10 @@ def test_nobody_forges_a_turn(text: str, who: str) -> None:
                 {"type": "text", "text": content[: len(content) // 2]},
                 {"type": "text", "text": content[len(content) // 2 :]},
             ]
-        asked: dict[str, Any] = {"role": "tool" if who == "tool" else "user", "content": "ask" if who == "declaration" else content}
+        asked: dict[str, Any] = {
+            "role": "tool" if who == "tool" else "user",
+            "content": "ask" if who == "declaration" else content,
+        }
         if who == "tool":
             asked["name"] = "look"
         before = [{"role": "system", "content": "<|think|>"}, {"role": "user", "content": "first"}]

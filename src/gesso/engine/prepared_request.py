@@ -15,7 +15,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.output import OutputAssembler
 from gesso.engine.request_state import RequestState
 from gesso.engine.verifier import Verifier
-from gesso.errors import OptionError
+from gesso.errors import ContextLengthError, OptionError
 from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
@@ -84,6 +84,7 @@ class PreparedRequest:
         """Returns the state, after the constraint is compiled.
 
         Raises:
+            ContextLengthError: the prompt and the answer are longer than the context.
             OptionError: the constraint cannot be used, or its shortest answer is too long.
         """
         prefix = len(self.response_prefix)
@@ -95,7 +96,7 @@ class PreparedRequest:
         positions = _positions(self.config, width, prefix)
         if len(self.prompt) + positions > self.context.limit:
             canvases = "" if self.config.mode == "ar" else f" (in canvases of {width})"
-            raise OptionError(
+            raise ContextLengthError(
                 f"{len(self.prompt)} prompt tokens and max_new_tokens {config.max_new_tokens}{canvases} "
                 f"are past {self.context.holder} {self.context.limit}",
                 option="max_new_tokens",
@@ -104,7 +105,7 @@ class PreparedRequest:
             name = "classifier" if self.asked.classifier is not None else "accept"
             raise OptionError(f"mode ar has no canvas: leave {name} out", option=name)
         if self.second is not None and len(self.second) + positions > self.context.limit:
-            raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
+            raise ContextLengthError("negative_prompt and the answer are too long together", option="negative_prompt")
         return self._state(config, width, constraint, decision)
 
     def _state(
