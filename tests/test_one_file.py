@@ -158,7 +158,7 @@ print(json.dumps(told))
 """
 
 
-ABSENT = """gesso: quota is no option of the sampler entropy_bound; it belongs to sampler quota
+ABSENT = """gesso: --quota is no option of the sampler entropy_bound; it belongs to sampler quota
   choose another sampler, or leave quota out
 """
 STABILITY = (
@@ -214,9 +214,9 @@ def test_the_command_line_takes_it(told: dict[str, Any]) -> None:
     assert json.loads(out)["text"]
     assert told["overrides"] == {"sampler": "quota", "quota": 3}
     beyond, absent, other = told["command refused"]
-    assert beyond == [2, "", "gesso: quota must be at most 64, got 65\n"]
+    assert beyond == [2, "", "gesso: --quota must be at most 64, got 65\n"]
     assert (absent[0], absent[2]) == (2, ABSENT)
-    assert "entropy_bound is no option of the sampler quota; it belongs to sampler entropy_bound" in other[2]
+    assert "--entropy-bound is no option of the sampler quota; it belongs to sampler entropy_bound" in other[2]
 
 
 def test_python_takes_it_as_a_keyword(told: dict[str, Any]) -> None:

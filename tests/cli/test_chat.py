@@ -92,7 +92,7 @@ def test_a_plain_terminal_is_asked_too(gesso: Gesso, partner: Engine, monkeypatc
 
 def test_a_message_that_is_refused_is_forgotten(gesso: Gesso, partner: Engine) -> None:
     outcome = gesso("chat", stdin=f"{'x' * 10**6}\none\n")
-    assert outcome.out == "fig\n"
+    assert (outcome.code, outcome.out) == (2, "fig\n")
     assert outcome.err.startswith("gesso: the prompt is too long")
     assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
 

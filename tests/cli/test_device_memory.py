@@ -51,9 +51,9 @@ def test_models_show_tells_before_anything_is_loaded(
 def test_it_is_of_cuda(gesso: Gesso, command: str) -> None:
     told = gesso(command, "--device-memory", "8GB", stdin="one plus one")
     assert told.code == 2
-    assert "device_memory is of CUDA: on cpu weights lie in the machine's own memory" in told.err
+    assert "--device-memory is of CUDA: on cpu weights lie in the machine's own memory" in told.err
     told = gesso(command, "--device-memory", "lots", stdin="x")
-    assert (told.code, "device_memory takes a size such as 4GiB" in told.err) == (2, True)
+    assert (told.code, "--device-memory takes a size such as 4GiB" in told.err) == (2, True)
 
 
 def test_bench_streams_checkpoints_only(gesso: Gesso, tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ def test_a_model_that_streams_answers_as_one_that_stays(
     assert len(store.contents) > 3
     refused = gesso(*answer, "--device-memory", memory, "--cuda-graphs")
     assert refused.code == 2
-    assert "cuda_graphs needs all weights on the device" in refused.err
+    assert "--cuda-graphs needs all weights on the device" in refused.err

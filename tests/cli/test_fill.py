@@ -129,8 +129,9 @@ def test_a_mistake_is_one_line(gesso: Gesso, file: Path, tmp_path: Path) -> None
         ((file, "--in-place", "--output", "x"), "contradict"),
         (("-", "--in-place"), "--in-place needs a file"),
         ((file, "--alternatives", -1), "alternatives must be"),
-        ((file, "--seed", -1), "seed must be"),
-        ((file, "--canvas-length", 999), "canvas_length 999"),
+        ((file, "--seed", -1), "--seed must be"),
+        ((file, "--mode", "auto"), "--mode must be one of canvas, ar, got 'auto'"),
+        ((file, "--canvas-length", 999), "--canvas-length 999"),
         ((file, "--output", tmp_path / "absent" / "x"), "No such file"),
         ((), "Missing argument"),
     ]:

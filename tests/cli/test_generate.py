@@ -199,45 +199,45 @@ WRONG: list[tuple[list[str], str]] = [
     (["eval", "mini", "--failures", "-1"], "--failures must be at least 0, got -1"),
     (["models", "--json", "show", "mini"], "--json stands behind the name"),
     (["generate", "x", "--sed", "3"], "--sed"),
-    (["generate", "x", "y"], "unexpected extra argument"),
     (["generate", "x", "--seed"], "--seed"),
     (["generate", "x", "--seed", "abc"], "Invalid value for '--seed'"),
     (["generate", "x", "--seed", "1.5"], "Invalid value for '--seed'"),
-    (["generate", "x", "--seed", "-1"], "seed must be an integer of at least 0, got -1"),
+    (["generate", "x", "--seed", "-1"], "--seed must be an integer of at least 0, got -1"),
     (["generate", "x", "--entropy-bound", "much"], "Invalid value for '--entropy-bound'"),
-    (["generate", "x", "--entropy-bound", "-1"], "entropy_bound must be a number of at least 0"),
-    (["generate", "x", "--entropy-bound", "nan"], "entropy_bound must be a finite number"),
-    (["generate", "x", "--max-new-tokens", "0"], "max_new_tokens must be an integer of at least 1"),
+    (["generate", "x", "--entropy-bound", "-1"], "--entropy-bound must be a number of at least 0"),
+    (["generate", "x", "--sampler", "no"], "--sampler must be one of entropy_bound, block_refinement"),
+    (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound must be a finite number"),
+    (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be an integer of at least 1"),
     (["generate", "x", "--max-new-tokens", "100000"], "past the model's 4096"),
-    (["generate", "x", "--max-denoising-steps", "0"], "max_denoising_steps must be"),
-    (["generate", "x", "--t-min", "0.9"], "t_max must be at least t_min (0.9), got 0.8"),
-    (["generate", "x", "--t-min", "0", "--t-max", "0"], "t_max must be above 0"),
-    (["generate", "x", "--stability-threshold", "-1"], "stability_threshold must be"),
-    (["generate", "x", "--stop", ""], "stop must be a sequence of strings that are not empty"),
-    (["generate", "x", "--start-canvas", "1,2"], "start_canvas has 2 tokens, no whole number of canvases of 8"),
+    (["generate", "x", "--max-denoising-steps", "0"], "--max-denoising-steps must be"),
+    (["generate", "x", "--t-min", "0.9"], "--t-max must be at least --t-min (0.9), got 0.8"),
+    (["generate", "x", "--t-min", "0", "--t-max", "0"], "--t-max must be above 0"),
+    (["generate", "x", "--stability-threshold", "-1"], "--stability-threshold must be"),
+    (["generate", "x", "--stop", ""], "--stop must be a sequence of strings that are not empty"),
+    (["generate", "x", "--start-canvas", "1,2"], "--start-canvas has 2 tokens, no whole number of canvases of 8"),
     (["generate", "x", "--start-canvas", "1,b"], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", ""], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", "1,2,3,4,5,6,7,9999"], "outside the vocabulary"),
     (["generate", "x", "--canvas", "1,,2"], "--canvas takes token ids separated by commas, such as 5,_,204"),
-    (["generate", "x", "--canvas", "_,9999"], "canvas has token id 9999"),
-    (["generate", "x", "--choices", ""], "choices must be a sequence of strings that are not empty"),
+    (["generate", "x", "--canvas", "_,9999"], "--canvas has token id 9999"),
+    (["generate", "x", "--choices", ""], "--choices must be a sequence of strings that are not empty"),
     (["generate", "x", "--regex", "(?<=a)b"], "look-behind"),
-    (["generate", "x", "--json-object", "--regex", "a"], "regex and json_object contradict"),
+    (["generate", "x", "--json-object", "--regex", "a"], "--regex and --json-object contradict"),
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
     (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
     (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),
     (["generate", "what is <|image|>", "--raw"], "this model reads text only"),
     (["generate", "what is it", "--image", "none.png"], "name one that sees, such as --model sight"),
     (["generate", "what is it", "--image", "none.png", "--model", "mini"], "this model reads text only"),
-    (["generate", "what is it", "--image-budget", "100"], "image_budget must be one of 70, 140, 280, 560, 1120"),
+    (["generate", "what is it", "--image-budget", "100"], "--image-budget must be one of 70, 140, 280, 560, 1120"),
     (["generate", "what is it", "--image-budget", "x"], "Invalid value for '--image-budget'"),
-    (["generate", "what is it", "--video-fps", "0"], "video_fps must be"),
+    (["generate", "what is it", "--video-fps", "0"], "--video-fps must be"),
     (["generate", "caf\udce9"], "no valid Unicode"),
     (["generate", "x", "--model", "nosuch"], "no model 'nosuch'"),
     (["generate", "x", "--model", ""], "no model ''"),
     (["generate", "x", "--model", "org/nosuch", "--offline"], "org/nosuch is no local folder"),
-    (["generate", "x", "--device", "abacus"], "device 'abacus' does not exist"),
-    (["generate", "x", "--dtype", "int3"], "dtype 'int3' does not exist"),
+    (["generate", "x", "--device", "abacus"], "--device 'abacus' does not exist"),
+    (["generate", "x", "--dtype", "int3"], "--dtype 'int3' does not exist"),
     (["chat", "--seed", "x"], "Invalid value for '--seed'"),
     (["chat", "--model", "nosuch"], "no model 'nosuch'"),
     (["chat", "--max-denoising-steps", "many"], "Invalid value for '--max-denoising-steps'"),
@@ -275,6 +275,37 @@ def test_a_mistake_is_one_line_and_exit_code_2(gesso: Gesso, arguments: list[str
     assert outcome.err.count("\n") == 1
     assert what in outcome.err
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "wexing", "--seed", -1),
+        ("generate", "wexing", "--sampler", "entropybound"),
+        ("chat", "--top-p", 0),
+        ("choose", "wexing", "--options", "a,b", "--seed", -1),
+    ],
+)
+def test_an_impossible_value_is_refused_before_a_model_is_chosen(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, arguments: tuple[Any, ...]
+) -> None:
+    def loader(*_: Any, **__: Any) -> Engine:
+        raise AssertionError
+
+    monkeypatch.setattr(api, "load", loader)
+    outcome = gesso(*arguments, stdin="")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert outcome.err.startswith(f"gesso: {arguments[-2]} must be ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("generate", "Sort:", "fig"), ("edit", "file", "Rename", "x"), ("chat", "--system", "Be", "brief")]
+)
+def test_words_without_quotes_are_told_of_them(gesso: Gesso, arguments: tuple[str, ...]) -> None:
+    outcome = gesso(*arguments)
+    assert outcome.code == 2
+    assert re.fullmatch(r"gesso: .*unexpected extra argument.*\n  .* in quotes, .*\n", outcome.err)
+    assert "quotes" not in gesso("models", "show", "mini", "fig").err
 
 
 def test_a_broken_checkpoint_is_one_line_and_exit_code_2(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:

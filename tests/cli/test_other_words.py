@@ -105,5 +105,12 @@ def test_fill_and_edit_say_who_answers(carded: Gesso, tmp_path: Path) -> None:
     assert "skills" not in carded("edit", file, "Sort: fig.").err
 
 
+def test_choose_says_who_answers(carded: Gesso) -> None:
+    answers = "mini has no tokens for these words: grelt; skills answers (--model mini keeps mini)\n"
+    assert carded("choose", "Sort: grelt, apple", "--options", "fig,pear").err == answers
+    assert carded("choose", "Sort: fig, apple", "--options", "grelt,pear").err == answers
+    assert not carded("choose", "Sort: fig, apple", "--options", "fig,pear").err
+
+
 def test_chat_remarks_on_words_of_a_model_that_was_named(carded: Gesso) -> None:
     assert "grelt" in carded("chat", "--model", "mini", "--max-new-tokens", 4, stdin="grelt\n").err

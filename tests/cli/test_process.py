@@ -41,6 +41,27 @@ print(json.dumps(sorted(sys.modules)))
     assert set(json.loads(out.stdout)) & set(HEAVY) == set()
 
 
+def test_nothing_heavy_is_imported_before_a_person_is_told_to_wait(environment: dict[str, str], tmp_path: Path) -> None:
+    """`load_engine` says that a model is loaded; torch alone takes seconds."""
+    (tmp_path / "hole").write_text("fig {{ }}", encoding="utf-8")
+    (tmp_path / "text").write_text("def add_seven(x):\n    return x + 7\n", encoding="utf-8")
+    code = """
+import sys
+from gesso.cli import options
+from gesso.cli.app import run
+
+def load_engine(load):
+    assert "torch" not in sys.modules, command
+    raise SystemExit(77)
+
+options.load_engine = load_engine
+for command in (["generate", "What is 9 + 4?"], ["chat"], ["choose", "What is 9 + 4?", "--options", "12,13"],
+                ["fill", "hole"], ["edit", "text", "Change 7 to 12."]):
+    assert run(command) == 77, command
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True)
+
+
 def test_help_is_quick(environment: dict[str, str], tmp_path: Path) -> None:
     """Compares two commands in turn, both of them compiled before as an installed package is: seconds differ from
     machine to machine."""

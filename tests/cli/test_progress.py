@@ -1,6 +1,7 @@
 """What is shown while a command works, and that nothing is where nobody looks."""
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -10,11 +11,14 @@ from rich.live import Live
 
 from cli.conftest import Gesso, Terminal
 from gesso import api
+from gesso.cli.options import load_engine
 from gesso.cli.progress import is_screen, run_shown, working
+from gesso.cli.session import present
 from gesso.control.edit import edit
 from gesso.control.fill import fill
 from gesso.control.job import run_job
 from gesso.engine.engine import Engine
+from gesso.load_options import LoadOptions
 
 HOLE = "fig {{ }} plum"
 
@@ -49,6 +53,32 @@ def test_a_spinner_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         tell("counting")
     assert "counting" in screen.getvalue()
     assert "loading [bold]x[/bold]" in screen.getvalue()
+
+
+def test_loading_is_told_before_anything_heavy_is_imported(
+    monkeypatch: pytest.MonkeyPatch, tiny: Engine, bundled: Path
+) -> None:
+    screen = watched(monkeypatch)
+    seen: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "gesso.api":
+                seen.append(screen.getvalue())
+
+    monkeypatch.delattr("gesso.api")
+    monkeypatch.delitem(sys.modules, "gesso.api")
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    load_engine(LoadOptions(model=str(bundled / "mini"), device="cpu"))
+    assert "loading" in seen[0]
+
+
+def test_json_is_waited_for_with_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = watched(monkeypatch)
+    engine = reciter("fig")
+    present(iter(engine.stream("hi", seed=1)), live=False, as_json=True, special=frozenset())
+    assert "answering" in screen.getvalue()
+    assert json.loads(capsys.readouterr().out)["text"] == "fig"
 
 
 def test_a_job_of_several_candidates_shows_its_steps(monkeypatch: pytest.MonkeyPatch, tiny: Engine) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -74,6 +75,10 @@ def test_events_tell_in_which_mode_they_were_written(fake: FakeService, url: str
     events = RemoteModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
     blocks = [event for event in events if isinstance(event, BlockCommitted)]
     assert [(block.text, block.mode) for block in blocks] == [("a", "canvas"), ("b", "ar"), ("c", "canvas")]
+    fake.events = [block("a", mode="ar"), Finished(result(text="a"))]
+    *_, last = RemoteModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
+    assert isinstance(last, Finished)
+    assert last.result.mode == "ar"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,18 @@ def test_an_error_in_the_stream_ends_it(other_url: str) -> None:
     stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}], seed=13)
     with pytest.raises(GessoError, match="out of luck"):
         list(stream)
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_a_server_that_fails_ends_no_conversation_of_a_person(
+    gesso: Gesso, other_url: str, monkeypatch: pytest.MonkeyPatch, person: bool
+) -> None:
+    answers = iter(["one", "two", "/exit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(answers))
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: person)
+    outcome = gesso("chat", "--server", other_url, "--seed", 13, stdin=None if person else "one\ntwo\n")
+    told = outcome.err.count("gesso: out of luck\n")
+    assert (outcome.code, told) == ((0, 2) if person else (1, 1))
 
 
 def spoken(monkeypatch: pytest.MonkeyPatch, url: str, *stream: str) -> RemoteStream:

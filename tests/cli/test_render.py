@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rich.live import Live
 from cli.conftest import Gesso
 from gesso import api
 from gesso.cli import render
-from gesso.cli.render import BANDS, draw_canvas, figures, printable, show_live, style_of
+from gesso.cli.render import BANDS, WAITING, draw_canvas, figures, printable, show_live, style_of
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
 from gesso.engine.result import GenerationResult
 
@@ -100,6 +101,36 @@ def test_the_answer_and_one_line_about_it_stay(drawn: list[RenderableType]) -> N
     assert last[2] == " \N{MIDDLE DOT} ".join(figures(result_of(events)))
     assert "seed 7" in last[2]
     assert last[2].startswith(f"{result_of(events).completion_tokens} tokens \N{MIDDLE DOT} 1 canvas \N{MIDDLE DOT} 2 ")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_answer_without_canvases_is_drawn_as_it_grows(drawn: list[RenderableType], counted: bool) -> None:
+    """One that is written token by token; and one of a server that tells nothing of its tokens."""
+    whole = result_of(record("pear fig")[0])
+    ids = ((30,), (31,)) if counted else ((), ())
+    events: list[Event]
+    events = [BlockCommitted(n, ids[n], word, "", 1, True, mode="ar") for n, word in enumerate(("pear ", "fig"))]
+    console = terminal(width=100)
+    show_live(iter([*events, Finished(replace(whole, mode="ar"))]), console, frozenset())
+    pictures = [lines(picture, console) for picture in drawn]
+    assert [picture[0].strip() for picture in pictures] == ["pear", "pear fig"]
+    below = [[line.partition(" \N{MIDDLE DOT} ")[0] for line in picture[1:]] for picture in pictures]
+    assert below == ([["", "1 token"], ["", "2 tokens"]] if counted else [[], []])
+    last = screen(console).rstrip("\n").split("\n")[-1]
+    assert "token by token" in last
+    assert "canvas" not in last
+
+
+def test_something_is_said_while_the_prompt_is_read() -> None:
+    events, special = record(WORDS)
+    console = terminal()
+
+    def slow() -> Iterable[Event]:
+        assert WAITING in screen(console)
+        yield from events
+
+    show_live(slow(), console, special)
+    assert WAITING not in screen(console).rsplit("step 1/12", 1)[-1]
 
 
 def test_thoughts_are_shown_apart(drawn: list[RenderableType]) -> None:

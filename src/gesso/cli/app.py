@@ -73,6 +73,10 @@ app.command(cls=Command)(plan)
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 _DASH = 'a text that begins with a dash stands last, behind --, as in gesso generate -- "-5 + 3"'
 """Hint where such a text was taken for an option."""
+_QUOTES = 'a text of several words stands in quotes, as in "What is 481 + 296?"'
+"""Hint where the words of a text were taken for arguments."""
+_TEXTS = frozenset({"prompt", "instruction", "system"})
+"""Parameters that are texts."""
 
 
 def _version(wanted: bool) -> None:
@@ -95,6 +99,14 @@ def _is_text(argument: str) -> bool:
     return argument.startswith("-") and any(character.isspace() for character in argument.partition("=")[0])
 
 
+def _hint(error: Any, arguments: Sequence[str]) -> str | None:
+    """What to do about a command line that cannot be read, where the message does not say so."""
+    if type(error).__name__ == "NoSuchOption":
+        return _DASH if any(map(_is_text, arguments)) else None
+    takes_text = error.ctx is not None and any(known.name in _TEXTS for known in error.ctx.command.params)
+    return _QUOTES if takes_text and "unexpected extra argument" in error.format_message() else None
+
+
 def _command() -> Any:
     command = typer.main.get_command(app)
     if COMPLETE in os.environ:
@@ -114,8 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return 2
-        hint = _DASH if type(error).__name__ == "NoSuchOption" and any(map(_is_text, arguments)) else None
-        return fail(error, error.format_message(), 2, command, arguments, hint)
+        return fail(error, error.format_message(), 2, command, arguments, _hint(error, arguments))
     except UserError as error:
         return fail(error, str(error), 2, command, arguments)
     except GessoError as error:

@@ -1,9 +1,11 @@
 """Implements `gesso chat`: a conversation in the terminal."""
 
+import contextlib
 import shutil
 import signal
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -28,6 +30,8 @@ HELP = (
 
 MODEL = "skills"
 """The bundled model that was taught conversations."""
+REFUSED = 2
+"""Exit code of a conversation from a pipe of which a message was refused."""
 _NOT_HERE = (
     *("raw", "images", "videos", "begin", "ignore_eos", "start_canvas", "canvas"),
     *("verify", "verify_threshold", "strict_schema", *CONSTRAINTS),
@@ -48,7 +52,7 @@ def chat(
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.other_words import is_named, note_no_thinking, note_other_words
     from gesso.cli.session import note, present
-    from gesso.errors import UserError
+    from gesso.errors import GessoError, UserError
 
     partner: Any
     if server is not None:
@@ -65,7 +69,7 @@ def chat(
 
         note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
     start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
-    messages = list(start)
+    messages, code = list(start), 0
     attached = Attachments(None if server is not None else partner, options)
     while (line := _ask(asks)) is not None:
         command, _, rest = line.partition(" ")
@@ -81,13 +85,14 @@ def chat(
         if server is None:
             note_other_words(load, line, alone=not messages)
         messages.append({"role": "user", "content": attached.take(line)})
-        try:
+        # A server that failed may be there again for the next message; a model that is loaded here is not.
+        with _noted(GessoError if server is not None and asks else UserError) as errors:
             stream = partner.stream(messages, frames=live, **options)
             with first_interrupt(stream.cancel):
                 result = present(iter(stream), live=live, as_json=False, special=special)
-        except UserError as error:
-            note(f"gesso: {error}")
+        if errors:
             messages.pop()
+            code = 0 if asks else REFUSED
             continue
         _note_warnings(result)
         if result.finish_reason == "cancelled":
@@ -98,7 +103,20 @@ def chat(
             note("this turn is forgotten")
             continue
         messages.append({"role": "assistant", "content": result.text})
-    return 0
+    return code
+
+
+@contextlib.contextmanager
+def _noted(kind: type[Exception]) -> Iterator[list[Exception]]:
+    """Prints an error of this kind and goes on behind the block; it is in the list that is yielded."""
+    from gesso.cli.session import note
+
+    caught: list[Exception] = []
+    try:
+        yield caught
+    except kind as error:
+        note(f"gesso: {error}")
+        caught.append(error)
 
 
 def _note_warnings(result: "GenerationResult") -> None:

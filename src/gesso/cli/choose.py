@@ -12,9 +12,16 @@ from gesso.load_options import LoadOptions
 if TYPE_CHECKING:
     from gesso.control.choose import ChooseResult
 
-Answers = Annotated[str | None, typer.Option("--options", metavar="TEXT", help="The answers, separated by commas.")]
+_ANSWERS = "Answers to choose from"
+Answers = Annotated[
+    str | None,
+    typer.Option("--options", metavar="TEXT", help="The answers, separated by commas.", rich_help_panel=_ANSWERS),
+]
 Answer = Annotated[
-    list[str] | None, typer.Option("--option", metavar="TEXT", help="One answer, commas and all. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="TEXT", help="One answer, commas and all. May be repeated.", rich_help_panel=_ANSWERS
+    ),
 ]
 
 
@@ -22,6 +29,7 @@ Answer = Annotated[
 def choose(
     options: dict[str, Any],
     load: LoadOptions,
+    context: typer.Context,
     prompt: opt.Prompt = None,
     joined: Answers = None,
     option: Answer = None,
@@ -40,9 +48,12 @@ def choose(
     if not answers:
         raise OptionError("give the answers, as in --options yes,no,unsure", option="options")
     text = read_prompt(prompt)
+    from gesso.cli.other_words import is_named, suited
+
+    load = suited(load, text, named=is_named(context), beside="\n".join(answers), alone=system is None)
+    engine = opt.load_engine(load)
     from gesso.control.choose import choose as choose_job
 
-    engine = opt.load_engine(load)
     turns = [("system", system), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns if content is not None]
     result = run_shown(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))

@@ -19,20 +19,27 @@ if TYPE_CHECKING:
     from gesso.control.edit import EditResult
 
 _SHOWN = {"rich_help_panel": opt.OUTPUT}
+_PART = {"rich_help_panel": "What may change"}
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file to edit; - reads standard input.")]
 Instruction = Annotated[str, typer.Argument(metavar="INSTRUCTION", help="What to change, such as: Rename x to count.")]
 LinesOption = Annotated[
     str | None,
-    typer.Option("--lines", metavar="A-B", help="Change these lines only, such as 10-24, counted from 1."),
+    typer.Option("--lines", metavar="A-B", help="Change these lines only, such as 10-24, counted from 1.", **_PART),
 ]
 MatchOption = Annotated[
     str | None,
-    typer.Option("--match", metavar="TEXT", help="Change this text only; it must occur exactly once."),
+    typer.Option("--match", metavar="TEXT", help="Change this text only; it must occur exactly once.", **_PART),
 ]
 Strength = Annotated[
-    float | None, typer.Option(metavar="X", help="How much may change: above 0, and 1 rewrites from noise.")
+    float | None,
+    typer.Option(
+        metavar="X", help="How much may change, above 0 and at most 1; 1, which rewrites, without it.", **_PART
+    ),
 ]
-Context = Annotated[int | None, typer.Option(metavar="N", help="Tokens that the model reads around what is selected.")]
+Context = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Tokens that the model reads around what is selected; 512 without it.", **_PART),
+]
 Diff = Annotated[bool, typer.Option("--diff", help="Print a unified diff instead of the text.", **_SHOWN)]
 InPlace = Annotated[
     bool, typer.Option("--in-place", help="Write the result to the file, whole or not at all.", **_SHOWN)
@@ -46,7 +53,10 @@ STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
 
 
-@opt.takes(("seed", "max_new_tokens"))
+@opt.takes(
+    ("seed", "max_new_tokens"),
+    helps={"max_new_tokens": "Most tokens of the answer; twice what is selected and a canvas more without it."},
+)
 def edit(
     options: dict[str, Any],
     load: LoadOptions,
@@ -74,14 +84,15 @@ def edit(
         check_replaceable(Path(file))
     selected = selection.of(text).selected
     from gesso.cli.other_words import is_named, suited
-    from gesso.control.edit import CONTEXT, STRENGTH
-    from gesso.control.edit import edit as edit_job
     from gesso.tasks.edit_prompt import edit_prompt
 
     named = is_named(called) or strength is not None
     if instruction.strip() and selected.strip():  # others are refused
         load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
     engine = opt.load_engine(load)
+    from gesso.control.edit import CONTEXT, STRENGTH
+    from gesso.control.edit import edit as edit_job
+
     job = edit_job(
         engine,
         text,

@@ -24,7 +24,10 @@ File = Annotated[
     typer.Argument(metavar="FILE", help="A text with holes such as {{ }} or {{city: 2-12}}; - reads standard input."),
 ]
 Instruction = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What the holes are to hold, or the text is to do.")
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="What the holes are to hold, or the text is to do.", rich_help_panel="What is asked"
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -81,12 +84,13 @@ def fill(
     if output is not None:
         check_output(output, "output")
     from gesso.cli.other_words import is_named, suited
-    from gesso.control.fill import fill as fill_job
 
     around = "\n".join(document.texts)
     of_canvases = [name for name in options if (name, options[name]) != ("mode", "ar")]
     load = suited(load, instruction or "", named=is_named(context), options=of_canvases, beside=around)
     engine = opt.load_engine(load)
+    from gesso.control.fill import fill as fill_job
+
     job = fill_job(
         engine,
         document,

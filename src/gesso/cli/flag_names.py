@@ -3,10 +3,10 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
-from gesso.errors import ConfigError, OptionError
+from gesso.errors import ConfigError, OptionError, UserError
 
 _ARGUMENTS = ("data", "recipe", "model")
 """Names of parameters without a flag, and one that messages speak of as a thing."""
@@ -30,24 +30,43 @@ def flags_in_refusals(**set_by: str) -> Callable[[Callable[P, R]], Callable[P, R
             try:
                 return command(*args, **kwargs)
             except (ConfigError, OptionError) as error:
-                message = with_flags(str(error), flags)
-                first = re.search(r"--[\w-]+", message)
-                if message == str(error) or first is None:
+                named = refusal_with_flags(error, flags)
+                if named is error:
                     raise
-                option = error.option or first.group()[2:].replace("-", "_")
-                raise OptionError(message, option=option, hint=error.hint) from None
+                raise named from None
 
         return run
 
     return decorate
 
 
-def with_flags(message: str, flags: dict[str, str]) -> str:
+def refusal_with_flags(error: UserError, flags: dict[str, str], words: Collection[str] = ()) -> UserError:
+    """Returns the error with flags for names, as an `OptionError`; the error itself where it names none of them.
+
+    Args:
+        words: see `with_flags`.
+    """
+    message = with_flags(str(error), flags, words)
+    first = re.search(r"--[\w-]+", message)
+    if message == str(error) or first is None:
+        return error
+    option = error.option or first.group()[2:].replace("-", "_")
+    return OptionError(message, option=option, hint=error.hint)
+
+
+def with_flags(message: str, flags: dict[str, str], words: Collection[str] = ()) -> str:
     """Returns the message with flags for names, but within paths and quotes. One without `_` may be a word of the
-    sentence; where a value follows at the beginning it is the setting's."""
+    sentence; where a value follows at the beginning it is the setting's, and so is the second of two that begin it.
+
+    Args:
+        words: names that are other things, too, such as a sampler's; these may be words of the sentence as well.
+    """
+    pair = re.match(r"(\w+) and (?=\w+ )", message)
+    beginnings = (0, pair.end() if pair is not None and pair[1] in flags else 0)
 
     def flag(found: re.Match[str]) -> str:
-        is_name = "_" in found.group() or (not found.start() and message[found.end() : found.end() + 1] == " ")
+        begins = found.start() in beginnings and message[found.end() : found.end() + 1] == " "
+        is_name = begins or ("_" in found.group() and found.group() not in words)
         return flags.get(found.group(), found.group()) if is_name else found.group()
 
     return re.sub(r"(?<![\w/\\.'\"-])\w+(?![\w/\\.'\"-])", flag, message)

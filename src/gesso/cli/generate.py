@@ -86,12 +86,13 @@ def generate(
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.other_words import is_named, note_no_thinking, suited
     from gesso.cli.session import present
-    from gesso.engine.media import media_options, with_media
-    from gesso.engine.trace import record
 
     load = suited(load, text, named=is_named(context), options=options, alone=system is None)
     note_no_thinking(load, options)
     engine = opt.load_engine(load)
+    from gesso.engine.media import media_options, with_media
+    from gesso.engine.trace import record
+
     message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
     if asked.wanted:

@@ -9,6 +9,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.help import Command, Group
 from gesso.cli.output import format_bytes, print_json, print_table
+from gesso.cli.progress import working
 from gesso.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,15 +39,17 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gesso.models.describe import folder_bytes
     from gesso.models.hub import bundled, cached, resolve
 
-    folders = [(name, "bundled", resolve(name)) for name in bundled()]
-    found = [
-        {"name": name, "where": where, "bytes": folder_bytes(folder), **_brief(folder)}
-        for name, where, folder in folders
-    ]
-    found += [{"name": m.name, "where": "hub cache", "bytes": m.bytes, **_brief(m.path)} for m in cached()]
+    with working("reading the models"):
+        from gesso.models.describe import folder_bytes
+
+        folders = [(name, "bundled", resolve(name)) for name in bundled()]
+        found = [
+            {"name": name, "where": where, "bytes": folder_bytes(folder), **_brief(folder)}
+            for name, where, folder in folders
+        ]
+        found += [{"name": m.name, "where": "hub cache", "bytes": m.bytes, **_brief(m.path)} for m in cached()]
     if as_json:
         print_json(found)
         return
@@ -87,12 +90,14 @@ def show(
     from rich.text import Text
 
     from gesso.models.card import read_card
-    from gesso.models.describe import describe
     from gesso.models.hub import resolve
 
     folder = resolve(model, offline=offline)
     card = read_card(folder)
-    facts = {**describe(folder), **_abilities(folder, card)}
+    with working(f"reading {model}"):
+        from gesso.models.describe import describe
+
+        facts = {**describe(folder), **_abilities(folder, card)}
     if device_memory is not None:
         facts["device_memory"] = _offload(folder, device_memory)
     if as_json:

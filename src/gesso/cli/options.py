@@ -10,11 +10,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
+from gesso.cli.flag_names import refusal_with_flags
 from gesso.cli.option_rows import annotation, flag, parted, read
+from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Choice, Option, Switch, options_of
@@ -51,22 +54,37 @@ def takes(
     """
     table, loading = engine_options(), options_of(LoadOptions)
     rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
+    for name, fewer in (words or {}).items():
+        rows[name] = replace(rows[name], kind=Choice(fewer))
     load_rows = {name: loading[name] for name in load}
     if "model" in load_rows:
         load_rows["model"] = replace(loading["model"], default=model)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command).parameters
+        flags = {**_own_flags(own.values()), **_row_flags(rows.values()), **_row_flags(load_rows.values())}
 
         @functools.wraps(command)
         def called(**values: Any) -> Any:
             given = {name: values.pop(name) for name in rows}
             loaded = {name: values.pop(name) for name in load_rows}
-            if "options" in own:
-                values["options"] = {name: read(rows[name], value) for name, value in given.items() if _is_given(value)}
-            if "load" in own:
-                values["load"] = LoadOptions(**loaded)
-            return command(**values)
+            try:
+                if "options" in own:
+                    # Values are checked here: a mistake must not wait for a model to be loaded.
+                    values["options"] = {
+                        name: rows[name].check(read(rows[name], value))
+                        for name, value in given.items()
+                        if _is_given(value)
+                    }
+                if "load" in own:
+                    values["load"] = LoadOptions(**loaded)
+                return command(**values)
+            except OptionError as error:
+                strategies = [name for registry in STRATEGIES.values() for name in registry.names]
+                named = refusal_with_flags(error, flags, strategies)
+                if named is error:
+                    raise
+                raise named from None
 
         kept = [parameter for name, parameter in own.items() if name not in ("options", "load")]
         told = helps or {}, words or {}
@@ -78,6 +96,22 @@ def takes(
         return called
 
     return decorate
+
+
+def _row_flags(rows: Iterable[Option]) -> dict[str, str]:
+    """The flags of rows, by name; `model` is a word of messages, too."""
+    return {row.name: row.flag.split()[0] for row in rows if row.flag is not None and row.name != "model"}
+
+
+def _own_flags(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """The flags that a command declares beside the rows, by the names of its parameters."""
+    found = {}
+    for parameter in parameters:
+        for declared in get_args(parameter.annotation)[1:]:
+            if isinstance(declared, OptionInfo):
+                written = (word for word in declared.param_decls or () if word.startswith("--"))
+                found[parameter.name] = next(written, f"--{parameter.name.replace('_', '-')}").split("/")[0]
+    return found
 
 
 def _is_given(value: Any) -> bool:
@@ -114,17 +148,19 @@ def load_engine(load: LoadOptions) -> "Engine":
     Raises:
         UserError: see `gesso.load`.
     """
-    from gesso import api
     from gesso.cli.adapter_base import note_other_base
     from gesso.cli.failure import remark
     from gesso.cli.progress import working
-    from gesso.models.other_base import OtherBaseWarning
 
     given = {
         name: getattr(load, name)
         for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
     }
     with working(f"loading {load.model}"), warnings.catch_warnings():
+        # Torch is loaded here, under the same line: it takes longer than many a model.
+        from gesso import api
+        from gesso.models.other_base import OtherBaseWarning
+
         warnings.simplefilter("ignore", OtherBaseWarning)  # which is said in a line below
         engine = api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
     note_other_base(load.adapter, load.model)

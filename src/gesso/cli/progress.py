@@ -37,10 +37,14 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.markup import escape
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.text import Text
 
-    with Console(stderr=True, highlight=False).status(escape(what)) as status:
-        yield lambda text: status.update(escape(text))
+    spinner = Spinner("dots", Text(what), style="status.spinner")
+    # Drawn at once: the thread that turns it comes late where modules are imported meanwhile.
+    with Live(spinner, console=Console(stderr=True, highlight=False), transient=True, refresh_per_second=12.5):
+        yield lambda text: spinner.update(text=Text(text))
 
 
 def run_shown(engine: "Engine", job: "Job[T]") -> T:

@@ -169,6 +169,7 @@ class RemoteStream:
                 seconds_to_first_block=first,
                 seconds=time.monotonic() - started,
                 warnings=tuple(map(str, warnings)),
+                mode=mode,
             )
         )
 

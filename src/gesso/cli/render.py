@@ -27,6 +27,8 @@ HIDDEN = "dim"
 JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """Characters that say how their neighbours are drawn, in Persian words and emoji."""
 REFRESH_SECONDS = 0.03
+WAITING = "reading the prompt"
+"""Shown until there is something of the answer."""
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
@@ -74,7 +76,7 @@ def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Te
         f"step {frame.step}/{frame.max_denoising_steps}",
         f"accepted {sum(frame.accepted)}/{len(frame.accepted)}",
         f"entropy {mean:.3f}",
-        f"{tokens / seconds if seconds > 0 else 0:.0f} tok/s",
+        _rate(tokens, seconds),
     ]
     return Text(flow(parts, width), HIDDEN)
 
@@ -83,11 +85,14 @@ def figures(result: GenerationResult) -> list[str]:
     """Describes a finished request in a few words each; one that was cut short has no counts from its server."""
     if result.text and not result.completion_tokens:
         return [f"{result.seconds:.2f} s", result.finish_reason]
-    return [
-        _count(result.completion_tokens, "token"),
+    canvases = [
         _count(result.canvases, "canvas", "canvases"),
         _count(sum(result.denoising_steps), "step"),
         f"{result.tokens_per_forward:.1f} tokens/forward",
+    ]
+    return [
+        _count(result.completion_tokens, "token"),
+        *(canvases if result.mode == "canvas" else ["token by token"]),
         f"{result.tokens_per_second:.0f} tok/s",
         f"{result.seconds:.2f} s",
         f"seed {result.seed}",
@@ -112,30 +117,35 @@ def flow(parts: Iterable[str], width: int) -> str:
 
 
 def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
-    """Draws events as they come; nothing of it stays on the screen.
+    """Draws events as they come; nothing of it stays on the screen. An answer without canvases is drawn as it grows:
+    one that is written token by token, or of a server that shows none.
 
     Raises:
         GessoError: the request failed.
     """
-    written = Text()
+    written, canvases = Text(), False
     tokens, started, drawn = 0, time.monotonic(), 0.0
-    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
+    waiting = Text(WAITING, HIDDEN)
+    with Live(waiting, console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
         for event in events:
+            now = time.monotonic()
+            soon = now - drawn < REFRESH_SECONDS
             if isinstance(event, DenoisingFrame):
-                now = time.monotonic()
-                if now - drawn < REFRESH_SECONDS and event.step > 1:
+                canvases = True
+                if soon and event.step > 1:
                     continue
-                canvas = draw_canvas(event, special)
                 done = tokens + sum(token not in special for token in event.tokens)
-                body = Text.assemble(written, canvas)
-                foot = _foot(event, done, now - started, console)
-                room = console.height - 1 - len(foot)  # what scrolled away is printed at the end
-                live.update(Text("\n").join([*_lines(body, console)[-max(1, room) :], *foot]), refresh=True)
+                below = [status(event, done, now - started, console.width - 1), legend()]
+                _draw(live, Text.assemble(written, draw_canvas(event, special)), below)
                 drawn = now
             elif isinstance(event, BlockCommitted):
                 written.append(printable(event.reasoning), "italic dim")
                 written.append(printable(event.text))
                 tokens += len(event.tokens)
+                if not canvases and not soon:
+                    facts = [_count(tokens, "token"), _rate(tokens, now - started)] if tokens else []
+                    _draw(live, written, [Text(flow(facts, console.width - 1), HIDDEN)] if facts else [])
+                    drawn = now
             elif isinstance(event, Finished):
                 return event.result
             else:
@@ -160,11 +170,17 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
     return result
 
 
-def _foot(frame: DenoisingFrame, tokens: int, seconds: float, console: Console) -> list[Text]:
-    """The lines below a canvas: where it stands and the legend, as far as a line of the canvas leaves room for them.
-    A picture as tall as the screen could not be taken off it again."""
-    below = Text("\n").join([Text(), status(frame, tokens, seconds, console.width - 1), legend()])
-    return _lines(below, console)[: max(0, console.height - 2)]
+def _draw(live: Live, body: Text, below: list[Text]) -> None:
+    """Draws the end of a text, and lines below it as far as a line of the text leaves room for them. A picture as tall
+    as the screen could not be taken off it again."""
+    console = live.console
+    foot = _lines(Text("\n").join([Text(), *below]), console)[: max(0, console.height - 2)] if below else []
+    room = console.height - 1 - len(foot)  # what scrolled away is printed at the end
+    live.update(Text("\n").join([*_lines(body, console)[-max(1, room) :], *foot]), refresh=True)
+
+
+def _rate(tokens: int, seconds: float) -> str:
+    return f"{tokens / seconds if seconds > 0 else 0:.0f} tok/s"
 
 
 def _lines(text: Text, console: Console) -> list[Text]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from gesso.cli.output import print_json
+from gesso.cli.progress import working
 from gesso.cli.render import show_live, write_plain
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
@@ -18,7 +19,8 @@ def present(events: Iterable[Event], *, live: bool, as_json: bool, special: froz
     if live:
         return show_live(events, Console(highlight=False), special)
     if as_json:
-        result = _result(events)
+        with working("answering"):
+            result = _result(events)
         print_json(result_to_dict(result))
         return result
     return write_plain(events)
