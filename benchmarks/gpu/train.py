@@ -1,6 +1,6 @@
 """How fast one GPU trains a recipe of a small model, by the examples of a step, and whether its losses are the CPU's.
 
-    python benchmarks/gpu/train.py [--recipe skills-24] [--examples 512,1024,2048] [--seconds 20] [--canvases]
+    python benchmarks/gpu/train.py [--recipe skills-25] [--examples 512,1024,2048] [--seconds 20] [--canvases]
                                    [--device cuda] [--profile] [--json]
 
 What the recipe trains, the causal pass alone as a rule, with `--canvases` both passes over canvases of the model's
@@ -133,7 +133,7 @@ def profiled(recipe: Recipe, examples: int, device: torch.device) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="skills-24")
+    parser.add_argument("--recipe", default="skills-25")
     parser.add_argument("--examples", default="512,1024,2048")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--device", default="cuda")

@@ -1,6 +1,6 @@
 """Where a step of the trainer goes on one GPU, and what changes it: waiting for the batch, telling the device, its end.
 
-    python benchmarks/gpu/train_parts.py [--recipe skills-24] [--examples N] [--steps 14] [--device cuda] [--json]
+    python benchmarks/gpu/train_parts.py [--recipe skills-25] [--examples N] [--steps 14] [--device cuda] [--json]
 
 Steps are the trainer's own, with batches from worker processes that differ from step to step, and each setting is
 measured twice, in turns; medians are printed in seconds. Settings: as it is; one thread for PyTorch's operations on the
@@ -122,7 +122,7 @@ def memory(device: torch.device) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="skills-24")
+    parser.add_argument("--recipe", default="skills-25")
     parser.add_argument("--examples", type=int, help="of a step; the recipe's as a rule")
     parser.add_argument("--steps", type=int, default=14, help="of each setting, twice")
     parser.add_argument("--device", default="cuda")

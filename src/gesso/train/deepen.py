@@ -2,9 +2,9 @@
 
 A layer adds to what passes through it, behind norms with scales. A copy of a trained layer with scales of half the size
 changes little when it stands behind the layers it is copied from, and learns at once. One with scales of zero changes
-nothing and never learned to: four hundred steps left its scales at a fiftieth of the others' (docs/measurements/skills.md).
-That stacks of copies learn sooner than layers that start as nothing is found by Du et al., "Stacking Your Transformers"
-(2024), section 3.
+nothing and never learned to: four hundred steps left its scales at a fiftieth of the others'
+(docs/measurements/skills.md). That stacks of copies learn sooner than layers that start as nothing is found by Du et
+al., "Stacking Your Transformers" (2024), section 3.
 """
 
 import copy

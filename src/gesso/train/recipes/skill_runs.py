@@ -92,11 +92,12 @@ TRIED = (
     Run(10, "skills-9/mean", 2200, 2e-3),
     Run(13, "skills-12/step-000835", 1000, 8e-4),
     Run(15, "skills-12/step-000835", 1150, 8e-4),
+    Run(24, "skills-23/step-002003", 699, 7e-4, {"causal_batch_size": 128, "warmup_steps": 40}),
 )
-"""Runs whose ends were not worth bundling: docs/measurements.md has what came out."""
+"""Runs whose ends were not worth bundling: docs/measurements/skills.md has what came out."""
 PREPARED = (
     Run(14, None, 800, 4e-3, GPU_CANVASES),
-    Run(24, None, 4000, 4.5e-3, WIDEST),
+    Run(25, None, 4000, 4.5e-3, WIDEST),
 )
 """Runs for who has a GPU; not run yet."""
 RUNS = {run.name: run for run in (*MADE, *TRIED, *PREPARED)}
