@@ -32,6 +32,7 @@ from gesso.constraints.inference import Lattice
 from gesso.constraints.json_schema import schema_expression
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.denoise import denoise_step
+from gesso.diffusion.step import CanvasShape
 from gesso.engine.canvases import denoising_rules
 from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
@@ -86,7 +87,7 @@ def steps(
     rules = denoising_rules(GenerationConfig(confidence_threshold=0.0, max_denoising_steps=count + 1))
     on_canvas = None if constraint is None else constraint.on_canvas(2 * CANVAS, CANVAS, None)
     generator = torch.Generator().manual_seed(0)
-    state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, constraint=on_canvas)
+    state = CanvasState(rules, CanvasShape(CANVAS, model.config.vocab_size), generator, constraint=on_canvas)
     cache = model.new_cache(1, PROMPT + CANVAS)
     with torch.inference_mode():
         model.encode(torch.arange(PROMPT)[None], cache)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from constraints.conftest import cases
 from constraints.schemas import expression_of
 from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.budget import Budget, within
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.counters import Counters
@@ -39,6 +40,8 @@ SCHEMAS = [
     {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 90},
     {"type": "object", "properties": {"a": {"type": "string", "maxLength": 80}, "b": {"type": "string"}}},
     {"anyOf": [{"type": "string", "maxLength": 70}, {"type": "string", "maxLength": 90, "pattern": "b"}]},
+    {"type": "string", "maxLength": 100, "pattern": "^(ab|ca){12}1*$"},
+    {"type": "array", "maxItems": 70, "items": {"enum": ["a", 1]}, "contains": {"const": 1}, "minContains": 12},
 ]
 LETTERS = ["a", "b", "c", "-", '"', "é", ",", " ", "1", "{", "}", "[", "]", ":", "\\", "n"]
 TEXTS: list[bytes | None] = [
@@ -165,6 +168,38 @@ def test_a_counter_may_be_in_the_way_of_the_shortest_end() -> None:
     assert token_automaton(compile_bytes(parse("[ab]{0,90}c")), TREE, [0]).families is not None
     # One of at least so many is spelled out still: each count is another way from the end.
     assert token_automaton(compile_bytes(parse("[ab]{200}c")), TREE, [0]).families is None
+
+
+LONG_AT_LEAST = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string", "maxLength": 150},
+        "b": {"type": "string", "maxLength": 200, "pattern": "^abc-1{12}-[ab]+$"},
+    },
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("max_states", [60_000, 3_000])
+def test_a_text_may_have_to_be_longer_than_a_token(max_states: int) -> None:
+    """The counter of a text of at least 17 characters is spelled out, or has more rows where there is no room for it;
+    it was taken for one that never comes to an end."""
+    counted = compile_bytes(expression_of(LONG_AT_LEAST))
+    spelled = token_automaton(counted.spelled(), TREE, [0])
+    with within(Budget(max_states=max_states)):
+        automaton = token_automaton(counted, TREE, [0])
+    assert automaton.families is not None
+    assert (automaton.families.length_F > 151).any() == (max_states == 3_000)
+    assert automaton.shortest == spelled.shortest
+    place = {text: token for token, text in enumerate(TEXTS) if text is not None}
+    start = '{"a": "' + "ab" * 30 + '", "b": "abc-' + "1" * 12 + "-"
+    ends = [("a" * count + '"}', count in (1, 100, 183)) for count in (0, 1, 100, 183, 184)]
+    for end, valid in ends:
+        tokens = [place[byte.encode()] for byte in start + end]
+        states = [made.advance(made.start, tokens) for made in (automaton, spelled)]
+        assert [state >= 0 for state in states] == [valid, valid], end
+        assert not valid or automaton.distance(states[0]) == spelled.distance(states[1]) == 1
 
 
 @pytest.mark.parametrize("most", [10**6, 2**31 - 1, 2**32, 10**18])

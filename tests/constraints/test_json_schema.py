@@ -115,7 +115,7 @@ CONTAINED = [
     ("one of ranges", ["3", "-5", "11"], ["4", "13"]),
     ("date", ['"2024-02-29"', '"1999-12-31"', '"2000-02-29"'],
      ['"2023-02-29"', '"1900-02-29"', '"2024-04-31"', '"2024-13-01"', '"0999-01-01"']),
-    ("any", ["null", "[]", '{"a": [1, {"b": "c"}]}', '"x"', "-3.25"], ["[[[[]]]]", "nul"]),
+    ("any", ["null", "[]", '{"a": [1, {"b": "c"}]}', '"x"', "-3.25"], ["[[[[[]]]]]", "nul"]),
     ("required beside", ['{"b": true}', '{"a": 1, "b": false}'], ['{"a": 1}']),
 ]  # fmt: skip
 
@@ -150,10 +150,42 @@ def test_separators_and_limits_can_be_set() -> None:
 
 def test_any_object() -> None:
     automaton = compile_bytes(json_object())
-    for text in ("{}", '{"a": 1}', '{"a": {"b": [1, "x", null]}, "c": true}'):
+    for text in ("{}", '{"a": 1}', '{"a": {"b": [1, "x", null]}, "c": true}', '{"a": [{"b": {"c": [1]}}]}'):
         assert automaton.matches(text)
-    for text in ("[]", "1", '{"a": [[[1]]]}', '{"a" : 1}', "{", '{"a": 1'):
+    for text in ("[]", "1", '{"a": [[[[[1]]]]]}', '{"a" : 1}', "{", '{"a": 1'):
         assert not automaton.matches(text)
+
+
+LARGEST, SMALLEST = 1.7976931348623157e308, 5e-324
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        ({"minimum": -LARGEST, "maximum": LARGEST}, ["0", "-3.25", "9" * 60, "-" + "9" * 60], ["1" + "0" * 60]),
+        ({"minimum": 0.5, "maximum": LARGEST}, ["0.5", "7", "9" * 60], ["0.49", "-1", "0"]),
+        ({"exclusiveMinimum": -LARGEST, "exclusiveMaximum": 0}, ["-0.5", "-" + "9" * 60], ["0", "1", "-0.0"]),
+        ({"minimum": SMALLEST}, ["0.1", "0.000000000000001", "12.5"], ["0", "0.0", "-1"]),
+        ({"exclusiveMinimum": 2.2250738585072014e-308, "maximum": 1}, ["0.1", "1"], ["0", "1.1"]),
+        ({"minimum": -SMALLEST}, ["0", "0.0", "0.25"], ["-1", "-0.1"]),
+        ({"maximum": -SMALLEST}, ["-0.1", "-3"], ["0", "-0.0", "2"]),
+        ({"maximum": SMALLEST}, ["0", "-0.5", "-7"], ["0.1", "1"]),
+        ({"minimum": 1e100, "maximum": 2e100}, ["15" + "0" * 99], ["9" * 100, "3" + "0" * 100]),
+    ],
+)
+def test_bounds_may_be_the_largest_and_the_smallest_float(
+    bounds: dict[str, float], inside: list[str], outside: list[str]
+) -> None:
+    for kind in ("number", "integer"):
+        schema = {"type": kind, **bounds}
+        automaton = compiled(schema)
+        for text in inside:
+            if kind == "number" or "." not in text:
+                jsonschema.validate(json.loads(text), schema)
+                assert automaton.matches(text), text
+        for text in outside:
+            assert not automaton.matches(text), text
+        assert len(automaton.accepting_S) < 10_000
 
 
 def test_integer_ranges_are_exact() -> None:
@@ -538,6 +570,44 @@ def test_a_large_schema_goes_less_deep() -> None:
     assert len(large.accepting_S) < 20_000
     assert large.matches('{"property0": {"v": 1}, "property29": {}, "v": 2}')
     assert not large.matches('{"property0": {"v": ""}}')
+
+
+def test_what_a_small_schema_leaves_open_goes_deeper() -> None:
+    """Where it costs little, any value and a reference into itself are five deep."""
+    closed = {"type": "object", "additionalProperties": False}
+    free = closed | {"properties": {"meta": {"type": "object"}}}
+    assert compiled(free).matches('{"meta": {"a": {"b": [{"c": [1]}]}}}')
+    assert not compiled(free).matches('{"meta": {"a": {"b": [{"c": [[1]]}]}}}')
+    tree = closed | {"properties": {"v": INTEGER, "children": {"type": "array", "items": {"$ref": "#"}}}}
+    for levels, written in ((5, True), (6, False)):
+        text = '{"children": [' * levels + '{"v": 1}' + "]}" * levels
+        jsonschema.validate(json.loads(text), tree)
+        assert compiled(tree).matches(text) == written
+    # Five places for any value cost more: these stay three deep.
+    several = closed | {"properties": {name: {"type": "object"} for name in "abcde"}}
+    assert compiled(several).matches('{"e": {"a": {"b": [1]}}}')
+    assert not compiled(several).matches('{"e": {"a": {"b": [[1]]}}}')
+
+
+def test_a_schema_that_can_only_be_read_less_deep_is_read_so() -> None:
+    """A value at the third turn would be one of 625 alternatives, more than are allowed; the schema says no such thing
+    itself."""
+
+    def node(both: str, names: str) -> dict[str, Any]:
+        inner = {"allOf": [{"$ref": f"#/$defs/{name}"} for name in both]}
+        return {
+            "type": "object",
+            "properties": {"k": inner} | {name: {"type": "null"} for name in "cdefghijlm"},
+            "anyOf": [{"required": [name]} for name in names],
+            "additionalProperties": False,
+        }
+
+    schema = {"$ref": "#/$defs/a", "$defs": {"a": node("ab", "cdefg"), "b": node("ba", "hijlm")}}
+    automaton = compiled(schema)
+    text = '{"k": {"c": null, "h": null}, "d": null}'
+    jsonschema.validate(json.loads(text), schema)
+    assert automaton.matches(text)
+    assert not automaton.matches('{"k": {"c": null}, "d": null}')
 
 
 def test_references_are_followed_where_they_do_not_lead_back() -> None:

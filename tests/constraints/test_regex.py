@@ -109,6 +109,17 @@ def test_what_is_not_supported_is_refused_by_name(pattern: str, what: str) -> No
         parse(pattern)
 
 
+def test_a_refusal_shows_a_part_of_a_long_pattern() -> None:
+    with pytest.raises(OptionError, match="more than 100 groups in each other at character 100") as caught:
+        parse("(" * 9_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_count_may_begin_with_zeros() -> None:
+    automaton = compiled("a{0000000000002}")
+    assert [text for text in ("", "a", "aa", "aaa") if automaton.matches(text)] == ["aa"]
+
+
 def test_classes_take_the_narrower_of_two_readings() -> None:
     assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\d").matches(c)] == ["5"]
     assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\D").matches(c)] == [*"a_é \u2003\ufeff-"]

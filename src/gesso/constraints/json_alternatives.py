@@ -16,10 +16,12 @@ from gesso.constraints.json_contradictions import Contradictions
 from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
-from gesso.constraints.json_keywords import ANNOTATIONS, REFERENCES, Plain, check, merge, plain
+from gesso.constraints.json_keywords import ANNOTATIONS, REFERENCES, Plain, merge, plain
+from gesso.constraints.json_limits import TooManyAlternativesError
 from gesso.constraints.json_negation import absent, failing
 from gesso.constraints.json_one_of import Alternative, Refs, under_one
-from gesso.constraints.json_places import Place, Schema
+from gesso.constraints.json_places import Schema
+from gesso.constraints.json_references import References
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
@@ -28,18 +30,13 @@ _PROOF_DEPTH = 3
 """Depth of properties in properties that tell the branches of a `oneOf` apart."""
 
 
-class Alternatives:
+class Alternatives(References):
     """Expands the schemas of one document."""
 
     def __init__(self, document: Document, max_recursion: int, max_references: int) -> None:
-        self.document = document
-        self.max_recursion, self.max_references = max_recursion, max_references
+        super().__init__(document, max_recursion, max_references)
         self._expanded = 0
         self._apart = document.apart.setdefault((max_recursion, max_references), {})
-        self._bounded = 0
-        """References that were followed of which the limits have a say."""
-        self._cuts = 0
-        """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
         """Positive while ways in which a schema fails may be left out where they cannot be said."""
         self._contradictions = Contradictions(document, self._alone)
@@ -63,13 +60,13 @@ class Alternatives:
         known, limits = self.document.expanded, (self.max_recursion, self.max_references)
         kept: tuple[list[Alternative], bool] | None = known.get((*key, None)) or known.get((*key, limits))
         if kept is None:
-            before, cuts = self._bounded, self._cuts
+            before, cuts = self.bounded, self.cuts
             found = self._expand(schema, pointer, refs, here)
-            known[*key, None if self._bounded == before else limits] = found, self._cuts > cuts
+            known[*key, None if self.bounded == before else limits] = found, self.cuts > cuts
             return found
-        self._bounded += (*key, limits) in known
+        self.bounded += (*key, limits) in known
         found, cut = kept
-        self._cuts += cut
+        self.cuts += cut
         return found
 
     def _expand(  # noqa: PLR0912 - a branch for every kind of keyword
@@ -78,7 +75,7 @@ class Alternatives:
         self._expanded += 1
         if self._expanded % 32 == 1:
             budget.current().check()
-        place, modern = self._read(schema, pointer)
+        place, modern = self.read(schema, pointer)
         if isinstance(modern, bool):
             return [({}, refs)] if modern else []
         pointer = place.pointer
@@ -91,7 +88,7 @@ class Alternatives:
             return self._both(found, self.expand(part, f"{pointer}/{way}", refs, here), pointer)
 
         for keyword in [keyword for keyword in modern if keyword in REFERENCES]:
-            target, there, seen, inner = self._follow(keyword, modern[keyword], place, refs, here)
+            target, there, seen, inner = self.follow(keyword, modern[keyword], place, refs, here)
             if inner is None:
                 return []
             found = self._both(found, self.expand(target, there.pointer, inner, seen), pointer)
@@ -126,7 +123,7 @@ class Alternatives:
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
     ) -> list[Alternative]:
         """Returns the alternatives of what is not valid under a schema."""
-        place, modern = self._read(schema, pointer)
+        place, modern = self.read(schema, pointer)
         if isinstance(modern, bool):
             return [] if modern else [({}, refs)]
         pointer = place.pointer
@@ -137,7 +134,7 @@ class Alternatives:
             at = f"{pointer}/{keyword}"
             value = modern[keyword]
             if keyword in REFERENCES:
-                target, there, seen, inner = self._follow(keyword, value, place, refs, here)
+                target, there, seen, inner = self.follow(keyword, value, place, refs, here)
                 if inner is None:
                     return []
                 found += self.negated(target, there.pointer, inner, seen)
@@ -182,52 +179,14 @@ class Alternatives:
             return depth > 0 and self.apart(a, b, pointer, depth - 1)
 
         key = (id(one), id(other), depth)
-        self._bounded += 1  # whether the limits had a say is not remembered
+        self.bounded += 1  # whether the limits had a say is not remembered
         if (known := self._apart.get(key)) is None:
-            cuts = self._cuts
+            cuts = self.cuts
             first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
-            known = self._cuts == cuts and all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
+            known = self.cuts == cuts and all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
             if self.document.holds(one) and self.document.holds(other):
                 self._apart[key] = known
         return known
-
-    def _read(self, schema: Schema, pointer: str) -> tuple[Place, Schema]:
-        """Where a schema stands, and what it says in the newest draft's keywords; a part of the document is read
-        once."""
-        if (known := self.document.read.get(id(schema))) is None:
-            known = self._read_anew(schema, pointer)
-            if self.document.holds(schema):
-                self.document.read[id(schema)] = known
-        return known
-
-    def _read_anew(self, schema: Schema, pointer: str) -> tuple[Place, Schema]:
-        place = self.document.place(schema, pointer)
-        check(schema if not isinstance(schema, dict) else {}, place.pointer)
-        if isinstance(schema, bool):
-            return place, schema
-        modern = self.document.modern(schema, place)
-        check(modern, place.pointer)
-        return place, modern
-
-    def _follow(
-        self, keyword: str, reference: str, place: Place, refs: Refs, here: Refs
-    ) -> tuple[Schema, Place, Refs, Refs | None]:
-        """What a reference leads to and the ways there; None where it was followed as often as it may be."""
-        if keyword == "$ref":
-            target, there = self.document.resolve(reference, place)
-        else:
-            target, there = self.document.resolve_dynamic(keyword, reference, place)
-        if there.key in here:
-            raise OptionError(
-                f"{place.pointer}/{keyword}: {there.pointer} leads back to itself without a value in between"
-            )
-        inner: Refs | None = refs
-        if self.document.leads_back(there):
-            self._bounded += 1
-            followed = len(refs) >= self.max_references or refs.count(there.key) >= self.max_recursion
-            inner = None if followed else (*refs, there.key)
-            self._cuts += followed
-        return target, there, (*here, there.key), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
         found: list[Alternative] = []
@@ -251,14 +210,14 @@ class Alternatives:
         wholes: list[list[Alternative] | None] = []
         for number, part in enumerate(schemas):
             whole: list[Alternative] | None
-            cuts = self._cuts
+            cuts = self.cuts
             branches.append(self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", refs, here), pointer))
             whole = branches[-1]
-            if self._cuts > cuts:
+            if self.cuts > cuts:
                 # What is left out here is valid under the branch all the same, and so under no other.
-                cuts = self._cuts
+                cuts = self.cuts
                 whole = self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", ()), pointer)
-                whole = whole if self._cuts == cuts else None
+                whole = whole if self.cuts == cuts else None
             wholes.append(whole)
 
         def without(ways: list[Alternative], number: int) -> list[Alternative]:
@@ -284,7 +243,7 @@ class Alternatives:
 
     def _both(self, one: list[Alternative], other: list[Alternative], pointer: str) -> list[Alternative]:
         if len(one) * len(other) > 16 * MAX_ALTERNATIVES:
-            raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
+            raise TooManyAlternativesError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
         merged: list[Alternative] = []
         for a, a_refs in one:
             budget.current().check()
@@ -296,19 +255,19 @@ class Alternatives:
 
     def _alone(self, schema: Schema) -> list[Plain] | None:
         """All alternatives of a schema by itself, whatever may be left out just now; None where they are not known."""
-        cuts, narrowing, self._narrowing = self._cuts, self._narrowing, 0
+        cuts, narrowing, self._narrowing = self.cuts, self._narrowing, 0
         try:
             found = self.expand(schema, "#", ())
-            return [way for way, _ in found] if self._cuts == cuts else None
+            return [way for way, _ in found] if self.cuts == cuts else None
         except OptionError:
             budget.current().check()
             return None
         finally:
-            self._cuts, self._narrowing = cuts, narrowing
+            self.cuts, self._narrowing = cuts, narrowing
 
     def _checked(self, found: list[Alternative], pointer: str) -> list[Alternative]:
         if len(found) > MAX_ALTERNATIVES:
-            raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
+            raise TooManyAlternativesError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
         return found
 
 

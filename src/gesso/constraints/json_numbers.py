@@ -32,6 +32,9 @@ _SIGN = repeat(Text("-"), 0, 1)
 _EXACT_DIGITS = 15
 """Digits of a decimal that a float tells from all others with as many."""
 _LARGEST_FLOAT = 2**1023
+_FAR_DIGITS = 60
+"""Digits of the bounds that are held to exactly; those of the largest and the smallest float have hundreds."""
+_FAR, _NEAR = Decimal(10) ** _FAR_DIGITS, Decimal(10) ** -_FAR_DIGITS
 MAX_DIVISOR = 10_000
 """The greatest `multipleOf`, in units of its last digit."""
 ZERO = sequence(_SIGN, Text("0"), repeat(sequence(Text("."), Repeat(Text("0"), 1)), 0, 1))
@@ -63,6 +66,10 @@ class Digits:
         """Returns what may follow the integer part: nothing, or a point and digits."""
         return repeat(sequence(Text("."), repeat(_DIGIT, 1, self.fraction)), 0, 1)
 
+    def within(self, most: int | None) -> "Digits":
+        """Returns the same with so many before the point at most."""
+        return self if most is None else Digits(min(self.whole or most, most), self.fraction)
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -85,6 +92,22 @@ class Bound:
     def is_exact(self) -> bool:
         """Says whether it has no more digits than a float tells apart."""
         return len(self.whole) + len(self.fraction) <= _EXACT_DIGITS
+
+
+def nearer(low: Bound | None, high: Bound | None) -> tuple[Bound | None, Bound | None, int | None]:
+    """Returns bounds within those that are given, and the digits before the point that numbers have at most, or None:
+    digits in the place of a bound as far from zero as numbers hardly are, zero in that of one as near to it."""
+    low = None if low is None else _apart_from_zero(low, below=True)
+    high = None if high is None else _apart_from_zero(high, below=False)
+    far_low = low is not None and low.value <= -_FAR and (high is None or high.value > -_FAR)
+    far_high = high is not None and high.value >= _FAR and (low is None or low.value < _FAR)
+    most = _FAR_DIGITS if far_low or far_high else None
+    return None if far_low else low, None if far_high else high, most
+
+
+def _apart_from_zero(bound: Bound, below: bool) -> Bound:
+    near = 0 < abs(bound.value) < _NEAR
+    return Bound(Decimal(0), exclusive=(bound.value > 0) == below) if near else bound
 
 
 def any_number(digits: Digits) -> Expression:

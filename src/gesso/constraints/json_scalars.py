@@ -25,6 +25,7 @@ from gesso.constraints.json_numbers import (
     any_number,
     decimal_multiples,
     integers,
+    nearer,
     numbers,
     whole_divisor,
     whole_multiples,
@@ -85,13 +86,14 @@ class Scalars:
         highs = [
             Bound(decimal(schema[key]), key != "maximum") for key in ("maximum", "exclusiveMaximum") if key in schema
         ]
-        bounds = lows + highs
         low = max(lows, key=lambda bound: (bound.value, bound.exclusive), default=None)
         high = min(highs, key=lambda bound: (bound.value, not bound.exclusive), default=None)
+        low, high, most = nearer(low, high)
         steps = [step for step, holds in schema.get("multipleOf", ()) if holds]
         denied = [step for step, holds in schema.get("multipleOf", ()) if not holds]
         others = {type_of(value) for value in schema.get("notEnum", ())}
-        told_apart = [TOLD_APART] if others & {"integer", "number"} or not all(b.is_exact for b in bounds) else []
+        exact = all(bound.is_exact for bound in (low, high) if bound is not None)
+        told_apart = [] if exact and not others & {"integer", "number"} else [TOLD_APART]
         whole = name == "integer" or any(step == int(step) for step in steps)
         if whole and any(whole_divisor(step) == 1 for step in denied):
             return NEVER
@@ -99,16 +101,17 @@ class Scalars:
             if whole:
                 first = None if low is None else floor(low.value) + 1 if low.exclusive else ceil(low.value)
                 last = None if high is None else ceil(high.value) - 1 if high.exclusive else floor(high.value)
-                texts = integers(first, last, Digits(self.form.max_digits))
+                texts = integers(first, last, Digits(self.form.max_digits).within(most))
                 texts = intersection(texts, *(whole_multiples(step) for step in steps if whole_divisor(step) > 1))
                 texts = difference(texts, union(map(whole_multiples, denied)))
                 # A fraction of zero makes no difference, but to draft 4, and where it is read as another number.
                 point = name == "number" or not self.document.only_plain_integers
                 texts = sequence(texts, repeat(Text(".0"), 0, 1)) if point else texts
                 return intersection(texts, *told_apart) if point else texts
-            if not (bounds or steps or denied or schema.get("notEnum")):
+            if not (lows or highs or steps or denied or schema.get("notEnum")):
                 return any_number(self.form.digits)
-            texts = intersection(numbers(low, high, self.form.digits), *map(decimal_multiples, steps), *told_apart)
+            texts = numbers(low, high, self.form.digits.within(most))
+            texts = intersection(texts, *map(decimal_multiples, steps), *told_apart)
             return difference(texts, union(map(decimal_multiples, denied)))
         except OptionError as error:
             raise OptionError(f"{pointer}: {error}") from None

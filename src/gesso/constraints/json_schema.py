@@ -8,19 +8,17 @@ settled so:
   `required`, then, where the schema allows them, any others in any order. Where it names some and says nothing of
   others, those of the outermost object go deepest.
 - Without a type the keywords decide: `minLength` alone means a string. With neither, any value of bounded depth.
-- A `$ref` into itself is followed `max_recursion` times, and any value is `max_depth` deep; in a schema whose language
-  would be too large otherwise, less. Arrays and strings without a bound have none.
+- A `$ref` into itself is followed `max_recursion` times, and any value is `max_depth` deep; where the language would be
+  too large otherwise, less (see `json_limits`). Arrays and strings without a bound have none.
 - A `format` that is known holds (see `json_formats`); others are annotations, as are keywords that a draft does not
   know. A list of what was ignored can be had, and `strict` refuses it.
 
 What cannot be held to exactly is refused with its JSON pointer.
 """
 
-from bisect import bisect_left
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
-from math import inf
+from functools import lru_cache
 from typing import Any
 
 from gesso.constraints import budget
@@ -29,7 +27,6 @@ from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
     Expression,
-    Fitting,
     Text,
     Union,
     choices,
@@ -51,7 +48,7 @@ from gesso.constraints.json_keywords import (
     type_of,
     types,
 )
-from gesso.constraints.json_limits import LIMITS
+from gesso.constraints.json_limits import TooManyError, fitting
 from gesso.constraints.json_numbers import (
     ZERO,
     Bound,
@@ -63,19 +60,7 @@ from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_places import Schema
 from gesso.constraints.json_scalars import Scalars
 from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value
-from gesso.constraints.measures import spelled_size
 from gesso.errors import OptionError
-
-SMALL = 5_000
-"""Size of an expression up to which its automaton is never too large to be tried."""
-MAX_PARTS = 4000
-"""Values in each other of a schema, from which on what it leaves open goes less deep."""
-MANY_PARTS = 300
-"""Values from which on it goes less deep most of the time, and is tried from there: a reading takes seconds in all."""
-
-
-_OWN = 0.5
-"""Part of the size of the shallowest expression that counts."""
 
 
 def schema_expression(
@@ -108,7 +93,7 @@ def schema_expression(
 def _fitting(document: Document, form: JsonForm) -> Expression:
     """The expression that goes deepest and is not too large."""
 
-    def read(limits: dict[str, Any], most: float = MAX_PARTS) -> tuple[Expression, int]:
+    def read(limits: Mapping[str, Any], most: float) -> tuple[Expression, int]:
         # With a layout of its own comes what is left open, which no limit makes deeper.
         own = {name: limit for name, limit in limits.items() if name != "open_depths"}
         limited = replace(form, **{name: min(getattr(form, name), limit) for name, limit in own.items()})
@@ -116,40 +101,7 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
             limited = replace(limited, open_depths=limits.get("open_depths", form.open_depths))
         return _Compiler(document, limited, most).read()
 
-    last = len(LIMITS) - 1
-    shallowest, parts = read(LIMITS[last][1], inf)
-    known: dict[int, Expression | None] = {last: shallowest}
-    size = cache(lambda place: spelled_size(known[place] or NEVER))
-    free = (1 - _OWN) * size(last)
-
-    def fits(place: int, part: float) -> bool:
-        """Whether it is small enough; also where it is so shallow that nothing is left."""
-        if place not in known:
-            known[place] = None
-            with suppress(_TooManyError):
-                known[place] = read(LIMITS[place][1])[0]
-        found = known[place]
-        return found is not None and (found == NEVER or size(place) - free <= part * LIMITS[place][0])
-
-    def deepest(part: float) -> Expression:
-        if parts < MANY_PARTS:
-            place = bisect_left(range(last), True, key=lambda place: fits(place, part))
-        else:
-            place = next((place + 1 for place in reversed(range(last)) if not fits(place, part)), 0)
-        while (found := known[place]) == NEVER and place and fits(place - 1, inf):
-            place -= 1
-        return shallowest if found is None else found
-
-    found = deepest(1.0)
-    if spelled_size(found) <= SMALL:
-        return found
-    # The size is a guess: a third of what is allowed is tried next.
-    options = tuple(option for option in dict.fromkeys((found, deepest(1 / 3), shallowest)) if option != NEVER)
-    return options[0] if len(options) == 1 else Fitting(options) if options else NEVER
-
-
-class _TooManyError(Exception):
-    """The schema has too many parts when it goes this deep."""
+    return fitting(read)
 
 
 class _Compiler:
@@ -182,7 +134,7 @@ class _Compiler:
             return known
         self.parts += 1
         if self.parts > self.most:
-            raise _TooManyError
+            raise TooManyError
         found = self.alternatives.expand(schema, pointer, refs)
         self.inside += 1
         expression = union(self._plain(alternative, pointer, r) for alternative, r in found)

@@ -59,13 +59,13 @@ class JsonForm:
     """Digits of a number at most, where its bounds ask for no more; None is no bound."""
     max_fraction: int | None = None
     """Digits after the point, where its bounds have no more."""
-    max_depth: int = 3
+    max_depth: int = 5
     """Objects and arrays in each other, where a schema allows any value."""
     open_depths: tuple[int, ...] = (3, 2)
     """The same of properties that a schema does not name, where it names some and says nothing of others: of the
     outermost value, of those right inside it, and so on, the last of all that are farther in; with -1 there are none of
     those properties."""
-    max_recursion: int = 3
+    max_recursion: int = 5
     """How often a `$ref` may lead into itself."""
     max_references: int = 20
     """References in each other, of those that may lead into themselves."""

@@ -259,11 +259,6 @@ class _Parser(Repeats):
             raise self.refuse("a quantifier with nothing to repeat", begin)
         return self.letter(c)
 
-    def letter(self, c: str) -> Expression:
-        """One character, in both cases where that is asked for."""
-        chars = self.folded(charset.of(c))
-        return Text(c) if chars == charset.of(c) else Chars(chars)
-
     def group(self, begin: int) -> Expression:
         before = self.ignores_case, self.takes_all
         flags = not self.ecma and self.flags(begin)
@@ -289,18 +284,3 @@ class _Parser(Repeats):
         if not self.take(")"):
             raise self.refuse("an unmatched (", begin)
         return tree
-
-    def flags(self, begin: int) -> bool:
-        """Take the flags of a group, which are in force inside of it; those at the beginning are of all."""
-        start = end = self.at + 1
-        while end < len(self.pattern) and self.pattern[end] in "is":
-            end += 1
-        if not self.sees("?") or end == start or end == len(self.pattern) or self.pattern[end] not in ":)":
-            return False
-        alone = self.pattern[end] == ")"
-        if alone and begin:
-            raise self.refuse("flags that are not at the beginning", begin)
-        self.ignores_case |= "i" in self.pattern[start:end]
-        self.takes_all |= "s" in self.pattern[start:end]
-        self.at = end + (not alone)
-        return True

@@ -1,12 +1,16 @@
-"""Says what stands for a character in a regular expression: itself, an escape, a class in brackets, a Unicode class."""
+"""Says what stands for a character in a regular expression: itself, an escape, a class in brackets, a Unicode class;
+and the flags, on which that depends."""
 
 import re
 
 from gesso.constraints import charset, unicode_sets
 from gesso.constraints.charset import CharSet
+from gesso.constraints.expression import Chars, Expression, Text
 from gesso.constraints.regex_groups import Ungrouped, ungrouped
 from gesso.errors import OptionError
 
+MAX_SHOWN = 200
+"""Characters of a pattern that a message shows."""
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_ESCAPES = {
@@ -43,7 +47,7 @@ class Characters:
 
     def refuse(self, what: str, at: int | None = None) -> OptionError:
         place = self._places[min(self.at if at is None else at, len(self.pattern))]
-        return OptionError(f"regular expression {self.shown!r}: {what} at character {place}")
+        return OptionError(f"regular expression {self.shown!r:.{MAX_SHOWN}}: {what} at character {place}")
 
     def sees(self, text: str) -> bool:
         return self.pattern.startswith(text, self.at)
@@ -63,6 +67,26 @@ class Characters:
     def folded(self, chars: CharSet, negated: bool = False) -> CharSet:
         """Returns the characters, where case is ignored in both cases."""
         return unicode_sets.both_cases(chars, negated != self.wide) if self.ignores_case else chars
+
+    def flags(self, begin: int) -> bool:
+        """Takes the flags of a group, which are in force inside of it; those at the beginning are of all."""
+        start = end = self.at + 1
+        while end < len(self.pattern) and self.pattern[end] in "is":
+            end += 1
+        if not self.sees("?") or end == start or end == len(self.pattern) or self.pattern[end] not in ":)":
+            return False
+        alone = self.pattern[end] == ")"
+        if alone and begin:
+            raise self.refuse("flags that are not at the beginning", begin)
+        self.ignores_case |= "i" in self.pattern[start:end]
+        self.takes_all |= "s" in self.pattern[start:end]
+        self.at = end + (not alone)
+        return True
+
+    def letter(self, c: str) -> Expression:
+        """Returns one character, in both cases where that is asked for."""
+        chars = self.folded(charset.of(c))
+        return Text(c) if chars == charset.of(c) else Chars(chars)
 
     def words(self) -> tuple[CharSet, CharSet]:
         """Returns what words are made of and what is between them: what is one or the other in all dialects, or else in

@@ -39,8 +39,8 @@ class Repeats(Characters):
         return least, most
 
     def number(self) -> int | None:
-        """Returns a whole number, of its digits the first nine."""
+        """Returns a whole number, of its digits the first nine behind leading zeros."""
         begin = self.at
         while self.at < len(self.pattern) and self.pattern[self.at] in "0123456789":
             self.at += 1
-        return int(self.pattern[begin : self.at][:9]) if self.at > begin else None
+        return int(self.pattern[begin : self.at].lstrip("0")[:9] or "0") if self.at > begin else None

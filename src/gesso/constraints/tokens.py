@@ -21,11 +21,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gesso.constraints.automaton import (
-    UNSPELLABLE,
-    Families,
-    TokenAutomaton,
-)
+from gesso.constraints import budget
+from gesso.constraints.automaton import Families, TokenAutomaton
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.deterministic import ABSOLUTE, Counts
 from gesso.constraints.distances import FAR, distinct_pairs, steps
@@ -54,13 +51,18 @@ def token_automaton(
         long_L = counts.length_L > steady_L + 1
         if long_L.all():
             # Near its end a counter may be in the way of the shortest way on: then more of its last values have rows.
+            # Where the end is out of reach the shortest text counts farther; then it is spelled out if there is room.
             uneven: set[int] = set()
-            for last_L in (1, steady_L + 1):
-                if (counts.length_L > steady_L + last_L).all():
-                    made = _with_families(texts, tree, steady_L, steady_L + last_L, ends, fill)
-                    if isinstance(made, TokenAutomaton):
-                        return made
-                    uneven = made
+            last_L, goes_on = np.ones_like(steady_L), True
+            while goes_on and (counts.length_L > steady_L + last_L).all():
+                made = _with_families(texts, tree, steady_L, steady_L + last_L, ends, fill)
+                if isinstance(made, TokenAutomaton):
+                    return made
+                uneven, cut_short = made
+                first = bool((last_L == 1).all())
+                spelled_out = counts.length_L[np.isin(counts.length_L, sorted(uneven))].sum() + len(texts.accepting_S)
+                goes_on = first or (cut_short and spelled_out > budget.current().max_states)
+                last_L = steady_L + 1 if first else 2 * last_L
             # The way to the end depends on the count: such a counter is spelled out.
             long_L &= ~np.isin(counts.length_L, sorted(uneven))
         texts = texts.spelled(long_L)
@@ -94,8 +96,9 @@ def _with_families(
     rows_L: NDArray[np.int64],
     ends: tuple[int, ...],
     fill: int,
-) -> TokenAutomaton | set[int]:
-    """The automaton where every counted state becomes a family; or lengths of counters that cannot be one.
+) -> TokenAutomaton | tuple[set[int], bool]:
+    """The automaton where every counted state becomes a family; or lengths of counters that cannot be one, and whether
+    the end is out of reach from some of their values, as it may be for want of rows alone.
 
     Args:
         steady_L: more values than a token counts, and so many of the first rows must be as far from the end: then all
@@ -130,16 +133,13 @@ def _with_families(
     first, second = distinct_pairs(row_D[source], row_of[target], rows)
     distance_R = steps(second, first, rows, np.array([len(plain)]))
     start = int(row_of[begin_S[texts.start]])
-    if distance_R[start] == FAR:
-        raise OptionError(UNSPELLABLE)
     row_F = first_row + rows_L.cumsum() - rows_L
-    uneven = {
-        int(length)
-        for length, row, steady in zip(counts.length_L, row_F, steady_L, strict=True)
-        if len(np.unique(distance_R[row : row + steady])) > 1
-    }
+    distances = [np.unique(distance_R[row : row + steady]) for row, steady in zip(row_F, steady_L, strict=True)]
+    uneven = {int(length) for length, found in zip(counts.length_L, distances, strict=True) if len(found) > 1}
+    if distance_R[start] == FAR:
+        return uneven or set(counts.length_L.tolist()), True
     if uneven:
-        return uneven
+        return uneven, any(len(found) > 1 and found[-1] == FAR for found in distances)
     begin_F = first_row + counts.length_L.cumsum() - counts.length_L
     if begin_F[-1] + counts.length_L[-1] > np.iinfo(np.int32).max:
         raise OptionError("the constraint is too large: its counters have more than 2^31 values in all")
