@@ -3,11 +3,12 @@
 GessoError
 ├── UserError            the caller can mend it: one line, exit code 2
 │   ├── OptionError      an option or request field is impossible or contradicts another
+│   │   └── ContextLengthError  a prompt and its answer are together longer than the context
 │   ├── ConfigError      a config file has an unknown key or an impossible value
 │   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
-│   │   └── ContextLengthError  a prompt is too long, alone or with its answer (an OptionError, too)
+│   │   └── PromptLengthError   it is longer than the context
 │   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
@@ -16,6 +17,8 @@ GessoError
     └── EngineDeadError  the engine has failed for good: the process has to be started anew
         └── RankLostError  a process that computes a part of the model has ended or hangs
 """
+
+from typing import ClassVar
 
 
 class GessoError(Exception):
@@ -30,6 +33,9 @@ class UserError(GessoError, ValueError):
         option: name of the option to blame, as a Python keyword, where one is; HTTP's `param` is made from it.
         hint: what to do about it, where the message does not say so.
     """
+
+    code: ClassVar[str | None] = None
+    """OpenAI's short name of the error, where it has one."""
 
     def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -48,6 +54,12 @@ class OptionError(UserError):
         return cls(f"no adapter {name!r}; known: {', '.join(sorted(known)) or 'none'}", option="adapter")
 
 
+class ContextLengthError(OptionError):
+    """Reports a prompt that is longer than the context together with the answer that is asked for."""
+
+    code = "context_length_exceeded"
+
+
 class ConfigError(UserError):
     """Reports a config file with an unknown key or an impossible value."""
 
@@ -64,8 +76,10 @@ class TextError(UserError):
     """Reports a prompt, chat template or tokenizer that cannot be used."""
 
 
-class ContextLengthError(OptionError, TextError):
-    """Reports a prompt that is longer than the context, alone or with the answer that is asked for."""
+class PromptLengthError(TextError):
+    """Reports a prompt that is longer than the context."""
+
+    code = "context_length_exceeded"
 
 
 class ImageError(UserError):

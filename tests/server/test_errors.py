@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from gesso.engine.events import Failed, Finished
-from gesso.errors import ClosingError, ContextLengthError, OptionError, QueueFullError, TextError
+from gesso.errors import ClosingError, ContextLengthError, OptionError, PromptLengthError, QueueFullError, TextError
 from gesso.server.errors import from_gesso
 from server.conftest import chat_body, make_client, refusal
 from server.fake import FakeService, result
@@ -50,7 +50,7 @@ def test_a_closing_service(client: TestClient, service: FakeService) -> None:
     ("error", "param"),
     [
         (ContextLengthError("5000 prompt tokens are past the model's 4096", option="max_new_tokens"), "max_tokens"),
-        (ContextLengthError("the prompt is too long"), "messages"),
+        (PromptLengthError("the prompt is too long"), "messages"),
         (OptionError("it has 3 tokens, the canvas 32", option="start_canvas"), "diffusion.start_canvas"),
         (OptionError("99 is more than the model's 32", option="canvas_length"), "diffusion.canvas_length"),
         (OptionError("t_max must be at least t_min (0.9), got 0.1", option="t_max"), "diffusion.t_max"),
@@ -67,7 +67,8 @@ def test_what_the_engine_refuses(client: TestClient, service: FakeService, error
     service.error = error
     found = refusal(client)
     assert (found["message"], found["param"]) == (str(error), param)
-    assert found["code"] == ("context_length_exceeded" if isinstance(error, ContextLengthError) else None)
+    too_long = isinstance(error, ContextLengthError | PromptLengthError)
+    assert found["code"] == ("context_length_exceeded" if too_long else None)
 
 
 def test_a_message_names_fields_of_the_request(client: TestClient, service: FakeService) -> None:

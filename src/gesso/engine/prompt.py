@@ -7,7 +7,7 @@ from typing import Any
 from gesso.config import ModelShape
 from gesso.engine.markers import Disguise, Marked, Markers
 from gesso.engine.media import Media, MediaOptions, take_out, with_media
-from gesso.errors import ContextLengthError, OptionError, TextError
+from gesso.errors import OptionError, PromptLengthError, TextError
 from gesso.options.kinds import is_integer
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import VisionInput
@@ -168,7 +168,7 @@ def encode_text(
         option: the option that the text is of, where it is not the prompt.
 
     Raises:
-        ContextLengthError: the text is too long.
+        PromptLengthError: the text is too long.
         TextError: it is no valid Unicode.
     """
     _check_length(tokenizer, len(text), name, max_tokens, option)
@@ -181,7 +181,7 @@ def _check_length(tokenizer: Tokenizer, characters: int, name: str, max_tokens: 
         return
     most = max_tokens * tokenizer.max_characters
     if characters > most:
-        raise ContextLengthError(
+        raise PromptLengthError(
             f"{name} is too long: it has {characters:,} characters, and no more than {most:,} can fit the "
             f"{max_tokens:,} tokens that there is room for",
             option=option,

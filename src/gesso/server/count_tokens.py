@@ -46,7 +46,7 @@ async def count_prompt(context: Context, body: ChatRequest, http: HttpRequest, p
     try:
         return await to_thread.run_sync(count)
     except TextError as error:
-        raise ApiError(400, str(error), param="messages") from None
+        raise ApiError(400, str(error), param="messages", code=error.code) from None
 
 
 def count_routes(context: Context) -> APIRouter:

@@ -102,7 +102,7 @@ def edit_routes(context: Context) -> APIRouter:
             # An edit has fields of its own for some options, and a text where others have a prompt.
             name = "text" if isinstance(error, TextError) else error.option
             if name in EditRequest.model_fields:
-                raise ApiError(400, said(error), param=name) from None
+                raise ApiError(400, said(error), param=name, code=error.code) from None
             raise
         answer = Edited(**context.head("edit", body.model), object="edit", **await to_thread.run_sync(_outcome, result))
         return respond(answer)

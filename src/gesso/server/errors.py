@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
 
-from gesso.errors import ClosingError, ContextLengthError, EngineDeadError, QueueFullError, TextError, UserError
+from gesso.errors import ClosingError, EngineDeadError, QueueFullError, TextError, UserError
 from gesso.server.option_fields import in_fields, request_field
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
@@ -95,9 +95,8 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
         return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
     if isinstance(error, TextError):
         prompt = next((field for end, field in _PROMPTS.items() if path.endswith(end)), "prompt")
-        code = "context_length_exceeded" if isinstance(error, ContextLengthError) else None
-        return ApiError(400, said(error), param=request_field(error.option) or prompt, code=code)
-    return ApiError(400, said(error), param=request_field(error.option))
+        return ApiError(400, said(error), param=request_field(error.option) or prompt, code=error.code)
+    return ApiError(400, said(error), param=request_field(error.option), code=error.code)
 
 
 def said(error: UserError) -> str:

@@ -117,7 +117,7 @@ async def run_fill(context: Context, job: Job[FillResult], http: HttpRequest, pa
     try:
         return await context.run(job, http)
     except TextError as error:
-        raise ApiError(400, str(error), param=param) from None
+        raise ApiError(400, str(error), param=param, code=error.code) from None
     except OptionError as error:
         if error.option == "instruction":
             raise ApiError(400, said(error), param="instruction" if param == "text" else param) from None

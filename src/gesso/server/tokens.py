@@ -85,7 +85,8 @@ def token_routes(context: Context) -> APIRouter:
         try:
             return await to_thread.run_sync(read, body, messages)
         except TextError as error:
-            raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
+            param = "prompt" if body.messages is None else "messages"
+            raise ApiError(400, str(error), param=param, code=error.code) from None
 
     @router.post("/v1/detokenize")
     async def detokenize(body: DetokenizeRequest) -> Text:
