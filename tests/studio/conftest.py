@@ -85,11 +85,15 @@ def host_of(url: str) -> str | None:
 
 
 @pytest.fixture
-def open_page(browser: Any, thread: ThreadPoolExecutor) -> Iterator[OpenPage]:
+def open_page(request: pytest.FixtureRequest, browser: Any, thread: ThreadPoolExecutor) -> Iterator[OpenPage]:
     """Opens a page in a profile of its own: `open_page(url, ...)`, with options of Playwright's `new_context`.
 
-    `expected` are parts of messages on the console that belong to the test, such as that of a failed request.
+    `expected` are parts of messages on the console that belong to the test, such as that of a failed request. The
+    test's servers start before it, and so end after its pages are closed: what these still ask gets an answer.
     """
+    for name in request.fixturenames:
+        if name.endswith("_url"):
+            request.getfixturevalue(name)
     contexts: list[Any] = []
     messages: list[str] = []
     allowed: list[str] = []
