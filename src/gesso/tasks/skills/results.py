@@ -31,7 +31,11 @@ _FLAGS, _CLOCKS = (
     ("available",),
     words_of("time ends_at started_at departs arrives departure_time arrival_time sent_at"),
 )
-_KIND_SHARES = {"fields": 0.42, "text": 0.2, "rows": 0.13, "values": 0.09, "done": 0.08, "failed": 0.08}
+_LISTS = words_of("results items data rows matches entries hits records list found")
+_NOTHING = ("[]", "{}", '{"results": []}', '{"items": []}', '{"count": 0, "results": []}', '{"matches": [], "total": 0}')
+_KIND_SHARES = {
+    "fields": 0.4, "text": 0.19, "rows": 0.14, "values": 0.09, "done": 0.07, "failed": 0.08, "nothing": 0.03,
+}  # fmt: skip
 
 
 class Results(Skill):
@@ -43,7 +47,7 @@ class Results(Skill):
 
     def draw(self, slots: Slots) -> Example:
         """Draws a request, the call that it asks for, and what comes back: an object, text, several objects, a list,
-        word of success or of an error."""
+        word of success or of an error, or nothing."""
         asked = Calls().draw(slots)
         kind = slots.rng.choices(tuple(_KIND_SHARES), tuple(_KIND_SHARES.values()))[0]
         result, answer = _KINDS[kind](slots)
@@ -64,7 +68,8 @@ class Results(Skill):
 
 
 def told(fields: Fields) -> str:
-    """Says what an object holds, as `name: value`, those of an object in it as if they were its own."""
+    """Says what an object holds, as `name: value`, those of an object in it as if they were its own, and a list in it
+    as in a sentence."""
     parts = []
     for key, value in fields.items():
         parts.append(told(value) if isinstance(value, dict) else f"{key.replace('_', ' ')}: {_written(value)}")
@@ -72,6 +77,9 @@ def told(fields: Fields) -> str:
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, list):
+        *before, last = map(_written, value)
+        return f"{', '.join(before)} and {last}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -80,8 +88,12 @@ def _bare(text: str) -> str:
 
 
 def _fields(slots: Slots) -> tuple[str, str]:
-    fields = _object(slots, _keys(slots, slots.rng.choice((1, 2, 2, 3, 3, 4))))
-    if slots.rng.random() < 0.15:
+    fields = _object(slots, _keys(slots, slots.rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))))
+    drawn = slots.rng.random()
+    if drawn < 0.08:
+        key = slots.rng.choice(list(fields))
+        fields[key] = slots.words(slots.rng.choice((2, 2, 3))) if slots.rng.random() < 0.7 else slots.numbers(2, 3)
+    elif drawn < 0.22:
         outer = _keys(slots, 1)[0]
         fields = {**_object(slots, [key for key in _keys(slots, 1) if key != outer]), outer: fields}
     return _json(slots, fields), told(fields)
@@ -90,13 +102,15 @@ def _fields(slots: Slots) -> tuple[str, str]:
 def _rows(slots: Slots) -> tuple[str, str]:
     keys = _keys(slots, slots.rng.randint(1, 3))
     rows = [_object(slots, keys) for _ in range(slots.rng.randint(2, 3))]
-    return _json(slots, rows), "\n".join(map(told, rows))
+    shown = {slots.rng.choice(_LISTS): rows} if slots.rng.random() < 0.35 else rows
+    return _json(slots, shown), "\n".join(map(told, rows))
 
 
 def _values(slots: Slots) -> tuple[str, str]:
     count = slots.rng.randint(2, 4)
     values = slots.words(count) if slots.rng.random() < 0.7 else slots.numbers(count, 3)
-    return _json(slots, values), ", ".join(map(_written, values))
+    shown = {slots.rng.choice(_LISTS): values} if slots.rng.random() < 0.2 else values
+    return _json(slots, shown), ", ".join(map(_written, values))
 
 
 def _text(slots: Slots) -> tuple[str, str]:
@@ -118,11 +132,20 @@ def _done(slots: Slots) -> tuple[str, str]:
 
 def _failed(slots: Slots) -> tuple[str, str]:
     wrong = slots.rng.choice(_WRONG) if slots.rng.random() < 0.6 else f"no {slots.word()} named {slots.word()}"
-    return _json(slots, {"error": wrong}), f"It failed: {wrong}."
+    shown: Any = slots.rng.choice((
+        {"error": wrong}, {"error": wrong}, {"status": "error", "message": wrong}, {"success": False, "error": wrong},
+        {"error": {"code": slots.number(3), "message": wrong}},
+    ))  # fmt: skip
+    return _json(slots, shown), f"It failed: {wrong}."
+
+
+def _nothing(slots: Slots) -> tuple[str, str]:
+    return slots.rng.choice(_NOTHING), "Nothing was found."
 
 
 _KINDS: dict[str, Callable[[Slots], tuple[str, str]]] = {
     "fields": _fields, "rows": _rows, "values": _values, "text": _text, "done": _done, "failed": _failed,
+    "nothing": _nothing,
 }  # fmt: skip
 
 

@@ -62,6 +62,11 @@ GPU_CANVASES = {
     "own_draft_probability": 0.3,
 }
 
+KEPT = frozenset(mixtures("skills-26")[0].weights) - {
+    "results", "units", "duplicates", "reversing", "ranges", "sums", "dates",
+}  # fmt: skip
+"""What the teacher of `skills-26` is asked: all but `results`, which it cannot do, and what such a run improves."""
+
 MADE = (
     # Two hours of two cores each.
     Run(2, "skills/step-007800", 4000, 1.8e-3),
@@ -98,6 +103,10 @@ TRIED = (
 PREPARED = (
     Run(14, None, 800, 4e-3, GPU_CANVASES),
     Run(25, None, 4000, 4.5e-3, WIDEST),
+    Run(
+        26, "skills-23/step-002003", 1200, 7e-4, {"causal_batch_size": 128, "warmup_steps": 40},
+        teacher="skills-23/step-002003", retained=KEPT,
+    ),
 )
 """Runs for who has a GPU; not run yet."""
 RUNS = {run.name: run for run in (*MADE, *TRIED, *PREPARED)}

@@ -23,7 +23,9 @@ _DECIMAL = read_phrasings("units", "decimal")
 _BARE = read_phrasings("units", "number")
 _SPLIT = read_phrasings("units", "split")
 _ONE = read_phrasings("units", "one")
-_SEVERAL_SHARE, _COMPARED_SHARE, _ONE_SHARE = 0.05, 0.045, 0.04
+_PLAIN = Phrasings(_ASK.seen[:20], _ASK.unseen)
+"""What most people say."""
+_SEVERAL_SHARE, _COMPARED_SHARE, _ONE_SHARE, _PLAIN_SHARE = 0.05, 0.045, 0.04, 0.1
 _SPLIT_SHARE, _BARE_SHARE, _STORY_SHARE = 0.05, 0.04, 0.14
 _ZERO_SHARE, _COMMA_SHARE = 0.015, 0.12
 _SMALL_SHARE, _CAPITALS_SHARE = 0.12, 0.03
@@ -178,6 +180,23 @@ def _single(slots: Slots, kind: Kind) -> tuple[str, str]:
     return _agreeing(slots.question(_ONE, told=told, new=small.names[spelling])), answer
 
 
+def _plain(slots: Slots, kind: Kind) -> tuple[str, str]:
+    """A plain request for a small whole number of a unit in another one, and the answer."""
+    rng = slots.rng
+    small, large = _near_pair(slots, kind)
+    factor = Fraction(large.size, small.size)
+    amount = Fraction(rng.randint(2, 12) if rng.random() < 0.8 else 5 * rng.randint(3, 10))
+    old, new, value, result = large, small, amount, amount * factor
+    if rng.random() < 0.25:
+        old, new, value, result = new, old, result, value
+    spelling = rng.choice((0, 1, 2))
+    other = spelling if rng.random() < 0.5 else rng.randrange(3)
+    unit = old.names[spelling]
+    short = f"{value}{unit}" if len(unit) <= 3 else f"{value} {unit}"
+    prompt = slots.question(_PLAIN, value=value, old=unit, new=new.names[other], short=short)
+    return prompt, f"{result} {(new.singulars if result == 1 else new.names)[other]}"
+
+
 def _near_pair(slots: Slots, kind: Kind, farthest: int = _FAR) -> tuple[Unit, Unit]:
     """Two units of a kind, the smaller first, of which the larger is at most so many times the smaller."""
     while True:
@@ -188,7 +207,7 @@ def _near_pair(slots: Slots, kind: Kind, farthest: int = _FAR) -> tuple[Unit, Un
 
 _WAYS = {
     _split: _SPLIT_SHARE, _several: _SEVERAL_SHARE, _compared: _COMPARED_SHARE, _single: _ONE_SHARE,
-    _converted: 1 - _SPLIT_SHARE - _SEVERAL_SHARE - _COMPARED_SHARE - _ONE_SHARE,
+    _plain: _PLAIN_SHARE, _converted: 1 - _SPLIT_SHARE - _SEVERAL_SHARE - _COMPARED_SHARE - _ONE_SHARE - _PLAIN_SHARE,
 }  # fmt: skip
 """The ways to ask, and their shares."""
 _KIND_NAMES = {_several: "several", _compared: "compared"}
