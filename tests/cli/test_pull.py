@@ -1,5 +1,6 @@
 """`gesso pull`: what it prints, and what it refuses before it asks anybody."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,9 +38,14 @@ def test_it_is_quantized_on_the_way(gesso: Gesso, hub: Hub, tmp_path: Path) -> N
     lines = told.out.splitlines()
     assert lines[0] == f"{before / 1e6:.2f} MB before, {after / 1e6:.2f} MB after ({after / before:.0%})"
     assert lines[2] == str(tmp_path / "small")
-    fitted = gesso("pull", REPO, "--fit", "1GB", "--out", tmp_path / "fitted")
+    whole = gesso("pull", REPO, "--fit", "1GB", "--out", tmp_path / "whole")
+    told = re.match(r"as it is: ([0-9.]+) MB with 8,192 tokens of context\n", whole.out)
+    assert told is not None, whole
+    assert (tmp_path / "whole" / "model.safetensors").read_bytes() == (hub.folder / "model.safetensors").read_bytes()
+    smaller = f"{float(told[1]) - 0.01:.2f}MB"
+    fitted = gesso("pull", REPO, "--fit", smaller, "--out", tmp_path / "fitted")
     assert fitted.out.startswith("dense int8, experts int8: ")
-    same = gesso("quantize", hub.folder, "--fit", "1GB", "--out", tmp_path / "same")
+    same = gesso("quantize", hub.folder, "--fit", smaller, "--out", tmp_path / "same")
     assert same.out.splitlines()[:3] == fitted.out.splitlines()[:3]
     again = gesso("pull", REPO, "--quantize", "int4", "--out", tmp_path / "small")
     assert again.code == 2

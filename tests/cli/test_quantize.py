@@ -1,6 +1,7 @@
 """`gesso quantize`, and the commands that take what it writes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,11 @@ def test_the_most_bits_that_fit_are_picked(gesso: Gesso, wide: Path, tmp_path: P
         config = json.loads((out / "config.json").read_text("utf-8"))["quantization_config"]
         return told.out.splitlines()[0], config
 
-    line, config = picked("1GB")
+    whole = gesso("quantize", wide, "--fit", "1GB", "--out", tmp_path / "whole")
+    assert whole.code == 2
+    size = re.search(r"fits as it is: ([0-9.]+) MB with 8,192 tokens of context\n", whole.err)
+    assert size is not None, whole.err
+    line, config = picked(f"{float(size[1]) - 0.01:.2f}MB")
     assert line.startswith("dense int8, experts int8: ")
     assert "embedding" not in config
     largest = float(line.split(": ")[1].split(" MB")[0])

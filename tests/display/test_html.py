@@ -64,6 +64,9 @@ def test_an_answer() -> None:
     assert "hm" in page.text
     for figure in ("2 tokens", "2 canvases", "3 steps", "0.25 s", "seed 7", "stop"):
         assert figure in page.text
+    tokens = generated("x", mode="ar")._repr_html_()
+    assert "token by token" in tokens
+    assert "canvas" not in tokens
     assert "<details>" not in generated("x")._repr_html_()
 
 

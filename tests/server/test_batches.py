@@ -388,6 +388,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ):
             asked = {"input_file_id": stored["id"], "endpoint": "/v1/fill", "completion_window": "24h", **changes}
             assert client.post("/v1/batches", json=asked).status_code in (400, 404)
+        for window in ("0h", "169h", "1d", "24", "h"):
+            asked = {"input_file_id": stored["id"], "endpoint": "/v1/fill", "completion_window": window}
+            error = client.post("/v1/batches", json=asked).json()["error"]
+            assert error["param"] == "completion_window"
+            assert "is a whole number of hours from 1h to 168h" in error["message"], error
         assert client.get("/v1/batches/none").json()["error"]["code"] == "batch_not_found"
         assert client.get("/v1/files/none/content").json()["error"]["code"] == "file_not_found"
 

@@ -37,7 +37,7 @@ Fit = Annotated[
     typer.Option(
         metavar="SIZE",
         help="Instead of --quantize FORMAT: the most bits with which weights and 8,192 tokens of context take no more "
-        "than this, such as 18GB.",
+        "than this, such as 18GB; not packed where they fit as they are.",
     ),
 ]
 
@@ -71,7 +71,7 @@ def pull(
         raise OptionError(f"{model} is here already; gesso quantize makes a smaller copy of it", option="model")
     try:
         if quantize is None and fit is None:
-            _pull_whole(model, out)
+            _pull_whole(_looked_up(model), model, out)
         else:
             assert out is not None
             _pull_quantized(model, out, quantize, fit, *parts)
@@ -81,10 +81,9 @@ def pull(
     return 0
 
 
-def _pull_whole(name: str, out: Path | None) -> None:
+def _pull_whole(model: "RemoteModel", name: str, out: Path | None) -> None:
     from gesso.models.pull import pull_whole
 
-    model = _looked_up(name)
     size = sum(file.bytes for file in model.files if file.holds_weights)
     with _bar(name, size) as progress:
         folder = pull_whole(model, out, progress)
@@ -120,7 +119,11 @@ def _pull_quantized(
     if chosen is None:
         picked = pick_formats(read_model_config(source.folder), source.tower_bytes, limit)
         chosen = picked.chosen
-        print(f"{name_formats(chosen)}: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context")
+        told = "as it is" if chosen is None else name_formats(chosen)
+        print(f"{told}: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context")
+        if chosen is None:
+            _pull_whole(model, name, out)
+            return
     plan = make_plan(source, out, chosen)
     with _bar(name, source.bytes) as progress:
         report = quantize_stream(out, chosen, plan, progress)

@@ -71,6 +71,12 @@ def quantize(
         limit = formats.limit(fit, group_size, dense, experts, embedding)
         folder = resolve(model, offline=offline)
         picked = pick(folder, limit)
+        if picked.chosen is None:
+            raise OptionError(
+                f"{model} fits as it is: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context",
+                option="fit",
+                hint="--to int8 packs it all the same",
+            )
         chosen = picked.chosen
         print(f"{name_formats(chosen)}: {format_bytes(picked.bytes, 2)} with {CONTEXT:,} tokens of context")
     else:

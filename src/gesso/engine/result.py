@@ -103,11 +103,14 @@ class GenerationResult:
         parts += [html.warning(text) for text in self.warnings]
         if self.finish_reason == "cancelled":
             parts.append(html.warning("cancelled: the answer ends here, unfinished"))
-        figures = [
-            html.count(self.completion_tokens, "token"),
+        canvases = [
             html.count(self.canvases, "canvas", "canvases"),
             html.count(sum(self.denoising_steps), "step"),
             f"{self.tokens_per_forward:.1f} tokens/forward",
+        ]
+        figures = [
+            html.count(self.completion_tokens, "token"),
+            *(canvases if self.mode == "canvas" else ["token by token"]),
             f"{self.seconds:.2f} s",
             f"seed {self.seed}",
             self.finish_reason,

@@ -1,8 +1,9 @@
 """Declares what `/v1/files` and `/v1/batches` take and answer, as OpenAI has it."""
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from gesso.server.schema import Strict
 
@@ -104,12 +105,18 @@ class BatchList(BaseModel):
     has_more: bool
 
 
+def _hours(window: str) -> str:
+    if re.fullmatch("[1-9][0-9]{0,2}h", window) is None or int(window[:-1]) > 168:
+        raise ValueError("is a whole number of hours from 1h to 168h, such as 24h")
+    return window
+
+
 class CreateBatch(Strict):
     """Asks for the answers to all lines of a file."""
 
     input_file_id: str
     endpoint: str
-    completion_window: Annotated[str, Field(pattern=r"^([1-9]|[1-9][0-9]|1[0-5][0-9]|16[0-8])h$")] = "24h"
+    completion_window: Annotated[str, AfterValidator(_hours)] = "24h"
     """Hours, 1 to 168, after which lines without an answer expire."""
     metadata: (
         Annotated[

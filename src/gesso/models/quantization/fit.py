@@ -1,4 +1,4 @@
-"""Picks formats by the memory that a model may take: the most bits that fit."""
+"""Picks formats by the memory that a model may take: the most bits that fit, and none where it fits as it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ CHOICES: Sequence[Quantization] = (
 class Fit:
     """Tells what was picked, and the memory that it takes."""
 
-    chosen: Quantization
+    chosen: Quantization | None
+    """None where the model fits as it is."""
     bytes: int
 
 
@@ -48,7 +49,8 @@ def pick(folder: Path, limit: int) -> Fit:
 
 
 def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
-    """Picks the first of `CHOICES` whose weights and `CONTEXT` tokens take up to `limit` bytes.
+    """Picks the first of `CHOICES` whose weights and `CONTEXT` tokens take up to `limit` bytes, if the whole weights
+    take more.
 
     Args:
         tower: bytes of the vision tower, which stays whole.
@@ -56,7 +58,9 @@ def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
     Raises:
         OptionError: none does.
     """
-    smallest = 0
+    smallest = tower + counted_bytes(config, Quantization())
+    if smallest <= limit:
+        return Fit(None, smallest)
     for chosen in CHOICES:
         try:
             smallest = tower + counted_bytes(config, chosen)
