@@ -266,6 +266,6 @@ def test_what_is_no_model_of_ours_is_refused(hub: Hub, tmp_path: Path, monkeypat
 
 def test_a_refused_file_says_so(hub: Hub, tmp_path: Path) -> None:
     hub.statuses[FIRST] = [403]
-    with pytest.raises(HubError, match=f"the server refused {FIRST} .HTTP status 403."):
+    with pytest.raises(HubError, match=f"the server refused {FIRST} .HTTP status 403.; log in with"):
         pull_whole(look_up(REPO), tmp_path / "mine")
     assert pull.weight_files(look_up(REPO), hub.folder)[0].name == FIRST

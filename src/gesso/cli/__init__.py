@@ -14,18 +14,22 @@ def main() -> None:
     from gesso.cli.signals import SIGNALS
 
     SIGNALS.install()
+    import os
     import sys
     import warnings
 
     from gesso.cli.app import run
     from gesso.cli.failure import remark
     from gesso.cli.output import open_closed_streams, print_anything
+    from gesso.cli.progress import is_screen
     from gesso.cli.signals import INTERRUPTED
 
     # Pictures that Pillow would only warn of are refused by a limit of our own.
     warnings.filterwarnings("ignore", message=r"Image size \(\d+ pixels\) exceeds limit")
     open_closed_streams()
     print_anything()
+    if not is_screen(sys.stderr):
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # a file would hold every state of every bar
     try:
         SIGNALS.running = True
         code = run(sys.argv[1:])

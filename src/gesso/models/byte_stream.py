@@ -18,6 +18,7 @@ from time import sleep
 from typing import Any
 
 from gesso.errors import HubError
+from gesso.models.hub import LOG_IN
 
 PIECE = 1 << 20
 """Bytes that are read at a time."""
@@ -124,7 +125,8 @@ class RemoteBytes:
                     asked = error.headers.get("Retry-After", "")
                     pause = float(asked) if asked.isdecimal() else 0.0
                     raise _BrokenError(f"HTTP status {error.code}", pause) from None
-            raise HubError(f"the server refused {self.name} (HTTP status {error.code})") from None
+            hint = f"; {LOG_IN}" if error.code in (401, 403) else ""
+            raise HubError(f"the server refused {self.name} (HTTP status {error.code}){hint}") from None
         except ValueError as error:
             raise HubError(f"the server sends to an address of {self.name} that is none: {error}") from None
 
