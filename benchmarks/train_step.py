@@ -1,16 +1,18 @@
 """Times a training step of the recipe `skills` on one thread, with compiled kernels beside array operations.
 
     python benchmarks/train_step.py [--examples 48] [--canvases 3] [--width 32] [--rounds 4] [--parts] [--goal 1.25]
-        [--precision bfloat16] [--causal]
+        [--precision bfloat16] [--causal] [--start skills]
 
 One batch (5.5 million parameters, hidden 192, 6 layers, 8 experts), all weights trained with the recipe's Muon:
 forward, backward, clipping and the optimiser's step. Both kinds take turns, and the least processor time of each
 counts, so that it can be measured beside other work. `--parts` also leaves out one kind of kernel at a time;
-`--causal` lets the causal pass learn alone, from as many whole answers as there would be canvases. The ceiling is the
-step's products at the rate of one of its largest. The last line is JSON.
+`--causal` lets the causal pass learn alone, from as many whole answers as there would be canvases; `--start` begins
+with the weights of a model in the place of random ones. As in a run, denormal numbers are zero, but for one kind of
+step that keeps them. The ceiling is the step's products at the rate of one of its largest. The last line is JSON.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import time
@@ -24,9 +26,11 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from gesso.models import block
+from gesso.models.hub import resolve
 from gesso.nn import gated_gelu, linear, norm, training_experts, training_norms
 from gesso.train import attention
 from gesso.train.config import CanvasWidth, Precision
+from gesso.train.denormals import flushed_denormals
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import make_optimizer, set_rate
 from gesso.train.recipes.skills import skills
@@ -41,6 +45,7 @@ PARTS: dict[str, list[tuple[ModuleType, str]]] = {
 }
 """Where each kind of kernel is asked for."""
 PRODUCT = 4608, 192, 256
+KEPT = "compiled, denormal numbers kept"
 RATE = 1e-9
 """The learning rate: so small that every step does the same work."""
 
@@ -59,7 +64,7 @@ def left_out(names: list[str]) -> Iterator[None]:
             setattr(module, name, own)
 
 
-def make_step(width: CanvasWidth, precision: Precision, *, causal: bool) -> Callable[[], float]:
+def make_step(width: CanvasWidth, precision: Precision, *, causal: bool, start: str | None) -> Callable[[], float]:
     """One step of the recipe's first batch; it returns its loss."""
     recipe = skills()
     settings = dataclasses.replace(
@@ -69,7 +74,7 @@ def make_step(width: CanvasWidth, precision: Precision, *, causal: bool) -> Call
         causal_steps=int(causal),
         causal_batch_size=width.batch_size * width.canvases_per_example,
     )
-    recipe = dataclasses.replace(recipe, train=settings)
+    recipe = dataclasses.replace(recipe, train=settings, start=None if start is None else resolve(start))
     device = torch.device("cpu")
     model = start_model(recipe, device)
     losses = LossModule(model, recipe.train, ProcessGroup(device))
@@ -113,12 +118,13 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--start", metavar="MODEL")
     parser.add_argument("--goal", type=float, default=1.25)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     width = CanvasWidth(asked.width, asked.examples, share=1.0, canvases_per_example=asked.canvases)
-    step = make_step(width, asked.precision, causal=asked.causal)
-    kinds = {"compiled": [], "array operations": list(PARTS)}
+    step = make_step(width, asked.precision, causal=asked.causal, start=asked.start)
+    kinds = {"compiled": [], KEPT: [], "array operations": list(PARTS)}
     if asked.parts:
         kinds |= {f"without {name}": [name] for name in PARTS}
     taken: dict[str, list[float]] = {name: [] for name in kinds}
@@ -126,7 +132,7 @@ def main() -> None:
     step()  # compiles
     for _ in range(asked.rounds):
         for name, without in kinds.items():
-            with left_out(without):
+            with left_out(without), contextlib.nullcontext() if name == KEPT else flushed_denormals():
                 before = time.process_time()
                 losses[name] = step()
                 taken[name].append(time.process_time() - before)
@@ -139,6 +145,7 @@ def main() -> None:
     Console().print(table)
     speedup = least["array operations"] / least["compiled"]
     found = {
+        "start": asked.start,
         "precision": asked.precision,
         "causal": asked.causal,
         "step_s": least,

@@ -19,6 +19,7 @@ from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
+from gesso.train.denormals import are_flushed
 from gesso.train.plot import plot_losses
 from gesso.train.records import Record, TrainingCallback
 from gesso.train.step import learning_rate
@@ -181,6 +182,19 @@ def test_two_at_once_do_not_train_into_a_folder(tmp_path: Path) -> None:
     assert [error.option for error in refused] == ["out"] * 12
     assert same_files(whole, train(recipe(), tmp_path / "alone", device="cpu"))
     assert train(recipe(), tmp_path, device="cpu") == whole
+
+
+def test_numbers_that_are_too_small_are_zero_in_a_run_alone(tmp_path: Path) -> None:
+    flushed = []
+
+    class Asking(TrainingCallback):
+        def stepped(self, step: int, record: Record | None) -> None:
+            flushed.append(are_flushed())
+
+    assert not are_flushed()
+    train(recipe(steps=1), tmp_path, callback=Asking())
+    assert flushed == [True]
+    assert not are_flushed()
 
 
 def test_every_step_is_told(tmp_path: Path) -> None:

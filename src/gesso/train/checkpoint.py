@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -35,6 +34,7 @@ from gesso.train.expert_parallel import experts_held
 from gesso.train.identity import WEIGHTS
 from gesso.train.optimizer import load_state_tensors, state_tensors
 from gesso.train.recipe import Recipe
+from gesso.train.records import Progress
 from gesso.train.vision import resume_vision
 
 STATE = "trainer.json"
@@ -47,21 +47,6 @@ RATE = "learning_rate"
 _REMEDY = "go on with the same, or train into another folder"
 _DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
 """What is said of a run whose digest of that name is another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Says how far a run is."""
-
-    step: int = 0
-    """Steps done."""
-    best_step: int | None = None
-    """When the held-out loss was lowest."""
-    best_loss: float | None = None
-    worse: int = 0
-    """Looks at the held-out loss since then."""
-    seconds: float = 0.0
-    """Seconds of training so far, of a run that has so many; else 0, so that its files tell nothing of the machine."""
 
 
 def checkpoint_path(out: Path, step: int) -> Path:

@@ -5,6 +5,7 @@ import time
 import torch
 
 from gesso.train.distributed import ProcessGroup
+from gesso.train.records import Reason
 
 
 class Clock:
@@ -35,3 +36,14 @@ class Clock:
             return 0.0
         own = self.bounded_seconds / (60 * self._within) if self._group.is_main else 0.0
         return float(self._group.all_reduce_sum(torch.tensor(own, dtype=torch.float64)))
+
+    def stop_reason(self, max_minutes: float | None, *, stop: bool) -> Reason | None:
+        """Returns why to end now, the same in every process: the main one's clock, or any one's wish.
+
+        Args:
+            max_minutes: how long this process may train; None for no bound.
+            stop: whether it was told to end.
+        """
+        late = max_minutes is not None and self.seconds > 60 * max_minutes
+        flags = self._group.all_reduce_sum(torch.tensor([float(late and self._group.is_main), float(stop)])).tolist()
+        return "interrupted" if flags[1] else "minutes" if flags[0] else None

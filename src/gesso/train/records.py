@@ -14,6 +14,31 @@ Reason = Literal["steps", "within", "stop_at", "patience", "minutes", "interrupt
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Says how far a run is."""
+
+    step: int = 0
+    """Steps done."""
+    best_step: int | None = None
+    """When the held-out loss was lowest."""
+    best_loss: float | None = None
+    worse: int = 0
+    """Looks at the held-out loss since then."""
+    seconds: float = 0.0
+    """Seconds of training so far, of a run that has so many; else 0, so that its files tell nothing of the machine."""
+
+    def looked_at(self, loss: float) -> "Progress":
+        """Returns what comes of a look at the held-out loss."""
+        if self.best_loss is None or loss < self.best_loss:
+            return dataclasses.replace(self, best_loss=loss, best_step=self.step, worse=0)
+        return dataclasses.replace(self, worse=self.worse + 1)
+
+    def out_of(self, patience: int) -> bool:
+        """Says whether as many looks as `patience` were no better than the best, if it is not 0."""
+        return bool(patience) and self.worse >= patience
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """Holds one line of `metrics.jsonl`: means since the line before."""
 

@@ -1,5 +1,6 @@
 """Answers the fixed prompts of a run on its way, to watch it learn."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,19 +12,18 @@ from gesso.train.recipe import Recipe
 from gesso.train.records import Sample
 
 
-def answer_prompts(recipe: Recipe, model: DiffusionGemma, step: int, folder: Path) -> Iterator[Sample]:
+def answer_prompts(recipe: Recipe, model: DiffusionGemma, step: int) -> Iterator[Sample]:
     """Answers `sample_prompts` with the model as it is, by seeds that never change; it is left in eval mode.
-
-    Args:
-        folder: takes the files of the tokenizer and the template.
 
     Raises:
         UserError: a prompt cannot be answered.
-        OSError: the files cannot be written.
+        OSError: the files of the tokenizer cannot be written.
     """
-    recipe.text.write(folder)
-    tokenizer = Tokenizer.from_folder(folder)
-    template = ChatTemplate.from_folder(folder)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        recipe.text.write(folder)
+        tokenizer = Tokenizer.from_folder(folder)
+        template = ChatTemplate.from_folder(folder)
     engine = Engine(model.eval(), tokenizer, template, recipe.generation)
     for seed, prompt in enumerate(recipe.train.sample_prompts):
         result = engine.generate(prompt, seed=seed, raw=template is None)

@@ -18,7 +18,6 @@ import torch
 from gesso.errors import TrainingError, UserError
 from gesso.file_lock import held_folder
 from gesso.train.checkpoint import (
-    Progress,
     checkpoint_path,
     checkpoints,
     remove,
@@ -28,6 +27,7 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.clock import Clock
+from gesso.train.denormals import flushed_denormals
 from gesso.train.distributed import (
     ProcessGroup,
     average_gradients,
@@ -50,6 +50,7 @@ from gesso.train.records import (
     SAMPLES,
     Evaluation,
     Outcome,
+    Progress,
     Reason,
     Record,
     Sample,
@@ -63,6 +64,7 @@ from gesso.train.step import learning_rate, start_model
 from gesso.train.vision import start_vision
 
 
+@flushed_denormals()
 def train(
     recipe: Recipe,
     out: Path,
@@ -153,7 +155,7 @@ class _Run:
         first, spent = self.progress.step, clock.spent()
         path = checkpoint_path(self.out, first) if first else self.out
         reason: Reason = "steps" if last == config.steps else "stop_at"
-        if first >= last or self._out_of_patience() or spent >= 1:
+        if first >= last or self.progress.out_of(config.patience) or spent >= 1:
             return self._outcome(path, reason if first >= last else "within" if spent >= 1 else "patience")
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
         totals, since, tokens, steps = torch.zeros(()), clock.seconds, 0, 0
@@ -190,9 +192,8 @@ class _Run:
             improved = self._evaluate() if evaluates else False
             if config.sample_every and (done % config.sample_every == 0 or complete):
                 self._sample()
-            late = max_minutes is not None and clock.seconds > 60 * max_minutes
-            stop = self._stop_reason(late, should_stop())
-            if self._out_of_patience():
+            stop = clock.stop_reason(max_minutes, stop=should_stop())
+            if self.progress.out_of(config.patience):
                 reason = "patience"
             elif done < last and (spent >= 1 or stop is not None):
                 reason = "within" if spent >= 1 else stop or reason
@@ -268,32 +269,20 @@ class _Run:
     def _evaluate(self) -> bool:
         """Evaluates on what is held out; returns whether it is the best so far."""
         measures = self.objective.evaluate()
-        loss, best = measures[0], self.progress.best_loss
+        loss = measures[0]
         if not math.isfinite(loss):
             raise TrainingError(f"step {self.progress.step}: what is held out has a loss that is not a number")
-        improved = best is None or loss < best
+        self.progress = self.progress.looked_at(loss)
+        improved = self.progress.best_step == self.progress.step
         record = self.objective.evaluation(measures, step=self.progress.step, best=improved)
-        if improved:
-            self.progress = dataclasses.replace(self.progress, best_loss=loss, best_step=self.progress.step, worse=0)
-        else:
-            self.progress = dataclasses.replace(self.progress, worse=self.progress.worse + 1)
         self._write(METRICS, record)
         self.callback.evaluated(record)
         return improved
 
-    def _out_of_patience(self) -> bool:
-        patience = self.recipe.train.patience
-        return bool(patience) and self.progress.worse >= patience
-
-    def _stop_reason(self, late: bool, stop: bool) -> Reason | None:
-        """Returns why to end now, the same in every process: the main one's clock, or any one's wish."""
-        flags = self.group.all_reduce_sum(torch.tensor([float(late and self.group.is_main), float(stop)])).tolist()
-        return "interrupted" if flags[1] else "minutes" if flags[0] else None
-
     def _sample(self) -> None:
         """Answers the fixed prompts; a run survives one that cannot be answered."""
         try:
-            for sample in answer_prompts(self.recipe, self.model, self.progress.step, self.out / ".text"):
+            for sample in answer_prompts(self.recipe, self.model, self.progress.step):
                 self._write(SAMPLES, sample)
                 self.callback.sampled(sample)
         except (UserError, OSError) as error:

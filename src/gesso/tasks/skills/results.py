@@ -32,7 +32,9 @@ _FLAGS, _CLOCKS = (
     words_of("time ends_at started_at departs arrives departure_time arrival_time sent_at"),
 )
 _LISTS = words_of("results items data rows matches entries hits records list found")
-_NOTHING = ("[]", "{}", '{"results": []}', '{"items": []}', '{"count": 0, "results": []}', '{"matches": [], "total": 0}')
+_NOTHING = (
+    "[]", "{}", '{"results": []}', '{"items": []}', '{"count": 0, "results": []}', '{"matches": [], "total": 0}',
+)  # fmt: skip
 _KIND_SHARES = {
     "fields": 0.4, "text": 0.19, "rows": 0.14, "values": 0.09, "done": 0.07, "failed": 0.08, "nothing": 0.03,
 }  # fmt: skip

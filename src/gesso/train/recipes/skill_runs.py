@@ -104,8 +104,13 @@ PREPARED = (
     Run(14, None, 800, 4e-3, GPU_CANVASES),
     Run(25, None, 4000, 4.5e-3, WIDEST),
     Run(
-        26, "skills-23/step-002003", 1200, 7e-4, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-23/step-002003", retained=KEPT,
+        26,
+        "skills-23/step-002003",
+        1200,
+        7e-4,
+        {"causal_batch_size": 128, "warmup_steps": 40},
+        teacher="skills-23/step-002003",
+        retained=KEPT,
     ),
 )
 """Runs for who has a GPU; not run yet."""
