@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from gesso.nn.elementwise import _GELU_ALONE, _SHARE, _pieces, gelu, sigmoid_
+from gesso.nn.elementwise import _GELU_ALONE, _SHARE, LOWEST, _pieces, drop_faint_, gelu, sigmoid_, softmax
 
 pytestmark = pytest.mark.numbers
 
@@ -52,3 +52,26 @@ def test_shares_are_whole_rows(rows: int, width: int, threads: int, gelu_shares:
         numbers = piece * width
         shares = (threads if numbers > _GELU_ALONE else 1) if gelu_shares else min(threads, -(-numbers // _SHARE))
         assert piece == 1 or piece % shares == 0
+
+
+def test_no_power_is_a_denormal_number() -> None:
+    exponents = torch.linspace(-150, 0, 1501)
+    powers = drop_faint_(exponents.clone()).exp()
+    kept = exponents > -69
+    assert torch.equal(powers[kept], exponents[kept].exp())
+    assert not powers[~kept].any()
+    assert not (drop_faint_(torch.full((3,), -75.0)) * 0.0).isnan().any()
+    assert drop_faint_(torch.tensor([float("nan"), LOWEST])).isnan().tolist() == [True, False]
+
+
+def test_no_share_is_a_denormal_number() -> None:
+    logits = torch.linspace(-150, 0, 1501).expand(2, -1).contiguous()
+    shares = softmax(logits)
+    torch.testing.assert_close(shares, logits.softmax(dim=-1))
+    assert not ((shares > 0) & (shares < torch.finfo(torch.float32).tiny)).any()
+    leaf = logits.clone().requires_grad_()
+    softmax(leaf)[:, -1].sum().backward()
+    plain = logits.clone().requires_grad_()
+    plain.softmax(dim=-1)[:, -1].sum().backward()
+    assert leaf.grad is not None
+    torch.testing.assert_close(leaf.grad, plain.grad)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gesso.constraints.emissions import Emissions
+from gesso.nn.elementwise import drop_faint_
 from gesso.nn.linear import linear
 from gesso.nn.vocabulary import BLOCK, Vocabulary, chunk_of, pick_block, pick_token
 
@@ -165,7 +166,7 @@ class ClassPass:
         for k, ids in classes.whole:
             table, z = self._scores(ids)
             top_R1, index_R1 = z.max(dim=-1, keepdim=True)
-            p = z.sub_(top_R1).exp()
+            p = drop_faint_(z.sub_(top_R1)).exp()
             block_sums = p.unflatten(1, (-1, BLOCK)).sum(dim=-1)
             self._sums.append(block_sums)
             tops.append(top_R1)
@@ -180,7 +181,7 @@ class ClassPass:
             z.sub_(top[:, None])
             # What is not the best, z < 0, falls below every rank.
             tokens.append(vocabulary.size - torch.add(rank, z, alpha=_FAR).amax(dim=1).long())
-            p = z.exp()
+            p = drop_faint_(z).exp()
             tops.append(top)
             sums.append(p.sum(dim=1))
             self._sums.append(sums[-1])

@@ -13,6 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+LOWEST = -1e30
+"""Exponent of what weighs exactly nothing; finite, so that nothing becomes of its product with that."""
+_FAINT, _FAINTEST = -69.0, 1e-30
+"""An exponent and its power of e, which beside a 1 is nothing in fp32."""
 _SHARE = 1 << 15
 """Numbers that a thread gets at least: PyTorch's `GRAIN_SIZE`."""
 _GELU_ALONE = 1 << 14
@@ -54,6 +58,21 @@ def sigmoid_(x_ND: Tensor) -> Tensor:
     for part in x_ND.split(pieces):
         part.sigmoid_()
     return x_ND
+
+
+def drop_faint_(exponents: Tensor) -> Tensor:
+    """Makes `LOWEST` of exponents below -69, in place: their powers of e are to be added up with a 1.
+
+    From -87 on these are denormal numbers, and a product or a sum with one takes an x86 processor a hundred times as
+    long. At low temperatures most of a trained model's vocabulary is there.
+    """
+    return torch.threshold_(exponents, _FAINT, LOWEST) if exponents.device.type == "cpu" else exponents
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """Computes softmax over the last dimension in fp32; on a CPU what is below 1e-30 is zero, as in `drop_faint_`."""
+    shares = logits.softmax(dim=-1, dtype=torch.float32)
+    return F.threshold(shares, _FAINTEST, 0.0, inplace=not shares.requires_grad) if shares.is_cpu else shares
 
 
 @functools.lru_cache(maxsize=4096)

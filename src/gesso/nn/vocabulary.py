@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from gesso.kernels import SoftmaxPass, usable
 from gesso.nn.cross_entropy import SoftcappedCrossEntropy
-from gesso.nn.elementwise import sigmoid_
+from gesso.nn.elementwise import LOWEST, drop_faint_, sigmoid_, softmax
 from gesso.nn.linear import linear
 from gesso.nn.row_alignment import align_rows
 
@@ -32,8 +32,6 @@ not depend on its neighbours."""
 BLOCK = 64
 """Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
 such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
-LOWEST = -1e30
-"""Score of a chunk's padding: weighs exactly nothing, and is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ class Vocabulary(nn.Module):
 
     def mix(self, logits: Tensor) -> Tensor:
         """Returns sqrt(D) * softmax(logits) @ table, [..., D]."""
-        return (logits.softmax(dim=-1, dtype=torch.float32).to(self.weight.dtype) @ self.weight) * self.scale
+        return (softmax(logits).to(self.weight.dtype) @ self.weight) * self.scale
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """Returns the mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a
@@ -226,7 +224,7 @@ class Vocabulary(nn.Module):
             shift = maximum_N1 - new_maximum_N1
             shrink = shift.exp()
             maximum_N1 = new_maximum_N1
-            p = z.sub_(maximum_N1).exp()
+            p = drop_faint_(z.sub_(maximum_N1)).exp()
             blocks = p.unflatten(1, (-1, BLOCK)).sum(dim=-1)
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)

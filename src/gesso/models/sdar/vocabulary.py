@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from gesso.kernels import SoftmaxPass
-from gesso.nn.vocabulary import BLOCK, LOWEST, TableSlice, Vocabulary, pick_block, pick_token
+from gesso.nn.elementwise import LOWEST
+from gesso.nn.vocabulary import BLOCK, TableSlice, Vocabulary, pick_block, pick_token
 
 
 class _HeadSlice(TableSlice):

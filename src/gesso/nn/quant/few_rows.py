@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.kernels import SoftmaxPass
-from gesso.nn.vocabulary import BLOCK, LOWEST, Vocabulary
+from gesso.nn.elementwise import LOWEST, drop_faint_
+from gesso.nn.vocabulary import BLOCK, Vocabulary
 
 FEW_ROWS = 8
 """Rows whose scores are held: of 262,144 tokens 8 MiB."""
@@ -48,7 +49,7 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
         newest_N1 = torch.where(chunks, numbers, -1).amax(dim=-1, keepdim=True)
         found_N1 = (index_NK + starts).gather(1, newest_N1.clamp(min=0))
         argmax_N1 = torch.where(newest_N1 >= 0, found_N1, argmax_N1)
-        p_NKC = z_NKC.sub_(running_NK[:, :, None]).exp()
+        p_NKC = drop_faint_(z_NKC.sub_(running_NK[:, :, None])).exp()
         blocks_NKB = p_NKC.unflatten(2, (-1, BLOCK)).sum(dim=-1)
         mass_NK, heat_NK = blocks_NKB.sum(dim=-1), z_NKC.mul_(p_NKC).sum(dim=-1)
         terms = [term.contiguous() for term in (shift_NK, shrink_NK, mass_NK, heat_NK)]

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
+from gesso.nn.elementwise import softmax
 from gesso.nn.linear import linear
 from gesso.nn.pass_threads import packed_pass
 from gesso.nn.quant.base import (
@@ -107,7 +108,7 @@ class QuantizedVocabulary(Vocabulary):
         return matmul(hidden, self.parts, self.form)
 
     def mix(self, logits: Tensor) -> Tensor:
-        probs = logits.softmax(dim=-1, dtype=torch.float32)
+        probs = softmax(logits)
         mixed = torch.zeros(*logits.shape[:-1], self.width, dtype=torch.float32, device=logits.device)
         for begin, table in self.tiles(logits.device, self.dtype):
             mixed += linear(probs[..., begin : begin + len(table)].to(table.dtype), table.T)
