@@ -94,6 +94,16 @@ class TrainingError(GessoError):
     """Reports a training run that went wrong by itself."""
 
 
+class NotANumberError(GessoError):
+    """Reports a model whose scores are no numbers: its weights are damaged, or too large for the dtype."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model's scores are not numbers: its weights are damaged, or what it computes is too large for the "
+            "dtype (float16 ends at 65,504; bfloat16 and float32 do not)"
+        )
+
+
 class QueueFullError(GessoError):
     """Refuses a request because too many wait already."""
 

@@ -91,9 +91,6 @@ def test_it_is_the_enumeration(case: Case) -> None:
     assert weights[canvas] == pytest.approx(max(weights.values()), rel=1e-6, abs=1e-6)
     assert found.end_state in [case.automaton.advance(state, canvas) for state in case.starts]
     assert case.budget is None or case.automaton.distance_S[found.end_state] <= case.budget
-    only = lattice.posterior(emissions, start, case.budget, canvas_only=True)
-    assert torch.equal(only.canvas_C, found.canvas_C)
-    assert bool(only.entropy_C.isnan().all())
 
 
 # Tokens 0 and 1 end, 0 fills; the text is any number of 2s and 3s after a 2.

@@ -297,6 +297,18 @@ def test_a_check_that_fails_within_a_step_ends_its_request_alone(
         assert [told(listener.result) for listener in listeners] == solo[: len(neighbours)]
 
 
+def test_scores_that_are_no_numbers_fail_a_request_by_name(tiny_folder: Path, start: Start) -> None:
+    engine = load(tiny_folder, "cpu")
+    with torch.no_grad():
+        engine.model.norm.weight[3] = float("nan")
+    service, listener = start(engine), Listener()
+    service.submit(Request("x", {"seed": 1}), listener)
+    assert isinstance(listener.end, Failed)
+    assert listener.end.kind == "crash"
+    assert "the model's scores are not numbers" in listener.end.message
+    assert service.ready
+
+
 def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine, start: Start) -> None:
     pinned = tiny.tokenizer.encode("fig")
     contradicting = Request("hi", {"max_new_tokens": 8, "choices": ["pear"], "canvas": pinned})

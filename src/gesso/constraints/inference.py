@@ -30,7 +30,7 @@ from gesso.constraints.emissions import Emissions
 from gesso.constraints.scan import FloatArray, prepare_kernels
 from gesso.constraints.segments import Segments
 from gesso.constraints.window import Window, Windows
-from gesso.errors import OptionError
+from gesso.errors import NotANumberError, OptionError
 
 _CELLS = 1 << 20
 """Weights of pairs, of several positions, that are held at a time in log space."""
@@ -115,9 +115,7 @@ class Lattice:
         """Sums a prediction up: log-probabilities or logits, -inf where a token must not stand."""
         return Emissions(*self._classes.summary(log_p_RV))
 
-    def posterior(
-        self, emissions: Emissions, start: int | Collection[int], budget: int | None, canvas_only: bool = False
-    ) -> Posterior:
+    def posterior(self, emissions: Emissions, start: int | Collection[int], budget: int | None) -> Posterior:
         """Returns exact marginals and the most probable canvas among all that can still become a valid text.
 
         Args:
@@ -125,10 +123,10 @@ class Lattice:
             start: the state before the canvas, or several that it may be.
             budget: tokens that may follow this canvas, the end token included; with 0 the canvas itself has to end
                 the text. None is no bound.
-            canvas_only: leaves the marginals out: factors and entropies are NaN.
 
         Raises:
             OptionError: no canvas is valid: it is too short, or pins contradict the constraint.
+            NotANumberError: the prediction is none.
         """
         starts = [start] if isinstance(start, int) else sorted(start)
         width = len(emissions.best)
@@ -136,11 +134,11 @@ class Lattice:
         for _ in range(_ATTEMPTS):
             if (relaxed := self._windows.relaxed(starts, width, live)) is None:
                 break
-            found = self._posterior_in(*relaxed, emissions, starts, budget, canvas_only)
+            found = self._posterior_in(*relaxed, emissions, starts, budget)
             if isinstance(found, Posterior):
                 return found
             live |= found
-        exact = self._posterior_in(*self._windows.window(starts, width), emissions, starts, budget, canvas_only)
+        exact = self._posterior_in(*self._windows.window(starts, width), emissions, starts, budget)
         assert isinstance(exact, Posterior)
         return exact
 
@@ -151,7 +149,6 @@ class Lattice:
         emissions: Emissions,
         starts: list[int],
         budget: int | None,
-        canvas_only: bool,
     ) -> Posterior | frozenset[int]:
         """The posterior by one window; where that is relaxed and might be wrong, the counters it must not leave out."""
         first_S, last_S = window.first(firsts), window.last(budget)
@@ -162,6 +159,8 @@ class Lattice:
             best_CL, member_LK = best_CL[:, window.set_L], member_LK[window.set_L]
         ahead_CS = window.scan.best(best_CL, last_S)
         if (first_S + ahead_CS[0]).max() == -math.inf:
+            if emissions.best.isnan().any():
+                raise NotANumberError
             raise OptionError(self._why_none(len(best_CL), starts, budget))
         best = _Best(best_CK, token_CK, best_CL, member_LK)
         likeliest = int(ahead_CS[0, firsts].argmax())
@@ -172,10 +171,6 @@ class Lattice:
             # The best of what is relaxed is none of what is exact; else it is the best of both.
             return self._windows.last_counter(starts[likeliest], canvas.tolist())
         canvas_C = torch.from_numpy(canvas).to(self.device)
-        if canvas_only:
-            nothing = torch.full_like(emissions.total, math.nan)
-            return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
-
         plain = self._plain(window, emissions.total, first_S, last_S)
         if window.stays is not None:
             if plain is None:

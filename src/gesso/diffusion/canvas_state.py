@@ -19,6 +19,7 @@ from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.schedules import SCHEDULES, Schedule
 from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
+from gesso.errors import NotANumberError
 from gesso.nn.vocabulary import Vocabulary
 
 
@@ -216,7 +217,12 @@ class CanvasState:
 
         Args:
             self_conditioning_CD: conditions the next step.
+
+        Raises:
+            NotANumberError: the prediction is none.
         """
+        if prediction.entropy_C.isnan().any():
+            raise NotANumberError
         held = self._held()
         # In a canvas of masks what is decoded is held as pins are, for this step.
         canvas = dataclasses.replace(self.info, held_C=held[0]) if held is not None else self.info
