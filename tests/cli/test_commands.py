@@ -25,6 +25,8 @@ def test_models_lists_what_is_here(gesso: Gesso, bundled: Path, monkeypatch: pyt
     assert (outcome.code, outcome.err) == (0, "")
     rows = [line.split() for line in outcome.out.splitlines()]
     size = (bundled / "mini" / "model.safetensors").stat().st_size
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("skills: ")]
+    assert line.endswith("no images")  # a file has no width
     told = json.loads(gesso("models", "--json").out)
     parameters = told[0]["parameters"]
     assert rows[0] == ["model", "where", "size", "parameters", "context", "canvas"]

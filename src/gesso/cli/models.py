@@ -9,7 +9,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.help import Command, Group
 from gesso.cli.output import format_bytes, print_json, print_table
-from gesso.cli.progress import working
+from gesso.cli.progress import stdout_console, working
 from gesso.errors import OptionError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
         if as_json:
             raise OptionError("--json stands behind the name: gesso models show NAME --json", option="as_json")
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -61,7 +60,7 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
     for model in found:
         figures = (_figure(model.get(name)) for name in ("parameters", "context", "canvas_length"))
         table.add_row(model["name"], model["where"], format_bytes(model["bytes"]), *figures)
-    console = Console(highlight=False)
+    console = stdout_console()
     print_table(console, table)
     console.print()
     for model in found:
@@ -85,7 +84,6 @@ def show(
     ] = None,
 ) -> None:
     """Show what a model can do, its size, its shape and its default settings."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -103,7 +101,7 @@ def show(
     if as_json:
         print_json(facts)
         return
-    console = Console(highlight=False)
+    console = stdout_console()
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -34,7 +34,7 @@ def print_table(console: "Console", table: "Table") -> None:
     from rich.text import Text
 
     if console.width >= NARROWEST:
-        console.print(table)
+        console.print(table, soft_wrap=False)
         return
     for parts in console.render_lines(table, console.options.update(width=NARROWEST)):
         line = Text.assemble(*((part.text, part.style or "") for part in parts))

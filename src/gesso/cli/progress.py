@@ -21,6 +21,13 @@ def is_screen(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
+def stdout_console() -> "Console":
+    """Makes a console on standard output, which wraps lines of text in a terminal only, as `stderr_console` does."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not is_screen(sys.stdout))
+
+
 def stderr_console(*, markup: bool = True, emoji: bool = True) -> "Console":
     """Makes a console on standard error. Where that is no terminal a line is as long as it is: a file has no width, and
     who searches one looks for whole lines."""
