@@ -22,10 +22,10 @@ def is_screen(stream: TextIO | None) -> bool:
 
 
 def stdout_console() -> "Console":
-    """Makes a console on standard output, which wraps lines of text in a terminal only, as `stderr_console` does."""
+    """Makes a console on standard output, which wraps lines of text in a terminal and where COLUMNS says so."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not is_screen(sys.stdout))
+    return Console(highlight=False, soft_wrap=not is_screen(sys.stdout) and "COLUMNS" not in os.environ)
 
 
 def stderr_console(*, markup: bool = True, emoji: bool = True) -> "Console":
