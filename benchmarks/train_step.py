@@ -28,9 +28,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from gesso.models import block
 from gesso.models.hub import resolve
 from gesso.nn import gated_gelu, linear, norm, training_experts, training_norms
+from gesso.nn.denormals import flushed_denormals
 from gesso.train import attention
 from gesso.train.config import CanvasWidth, Precision
-from gesso.train.denormals import flushed_denormals
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import make_optimizer, set_rate
 from gesso.train.recipes.skills import skills

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from gesso.errors import ConfigError, OptionError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
+from gesso.nn.denormals import are_flushed
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
-from gesso.train.denormals import are_flushed
 from gesso.train.plot import plot_losses
 from gesso.train.records import Record, TrainingCallback
 from gesso.train.step import learning_rate

@@ -100,6 +100,16 @@ def _quota() -> int | None:
     return quota()
 
 
+def torch_library() -> ctypes.CDLL:
+    """Returns PyTorch's library, with the functions of those that it was linked with.
+
+    Raises:
+        OSError: it is not where it should be.
+    """
+    name = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}.get(sys.platform, "libtorch_cpu.so")
+    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+
+
 @functools.cache
 def own_threads() -> Callable[[int], None] | None:
     """Returns a function that says how many threads PyTorch takes in the calling thread; None where there is none.
@@ -107,9 +117,8 @@ def own_threads() -> Callable[[int], None] | None:
     `torch.set_num_threads` also sets what threads begin with that use PyTorch for the first time: one that did so while
     a pass runs here would stay with a single thread for ever.
     """
-    name = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}.get(sys.platform, "libtorch_cpu.so")
     try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+        library = torch_library()
         setters = [library.omp_set_num_threads]
         if torch.backends.mkl.is_available():
             setters.append(library.MKL_Set_Num_Threads_Local)

@@ -4,8 +4,8 @@ Data: `data_fields`, `data_encoder` and `data_records` -> `data_lines` -> `file_
 `task_data` and `skill_data` (generators); `prefetch` has workers make batches.
 
 A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layout) -> `forward` (`attention`, passes)
--> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises) -> `trainer`
-(`denormals`), `held_out`, `clock`.
+-> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises) -> `trainer`,
+`held_out`, `clock`.
 
 A run: `config` (the optimisation), `recipe` (all of a run), `recipes/`, `finetune`, `evaluate`, `records`, `samples`,
 `plot`, `estimate`, `text_files`; `identity` (what a run that goes on must have in common) and `checkpoint`.

@@ -17,6 +17,7 @@ import torch
 
 from gesso.errors import TrainingError, UserError
 from gesso.file_lock import held_folder
+from gesso.nn.denormals import flushed_denormals
 from gesso.train.checkpoint import (
     checkpoint_path,
     checkpoints,
@@ -27,7 +28,6 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.clock import Clock
-from gesso.train.denormals import flushed_denormals
 from gesso.train.distributed import (
     ProcessGroup,
     average_gradients,
