@@ -9,6 +9,5 @@ Norms: `norm`, `fused_norms`. Training kernels: `compiled_training` (where they 
 `gated_gelu`, `training_experts`; on a GPU `gpu_training`, `gpu_blocks`. Products: `linear`, `grouped_products`,
 `small_products`, `widened_products` (bfloat16 in fp32), `row_alignment`, `matmul_rates`. Layers: `rope`, `attention`,
 `mlp`, `experts`, `vocabulary`, `cross_entropy`, `lora`, `separate_lora`, `elementwise`, `quant/`, and what the vision
-tower needs. Threads: `pass_threads`, `cpu_threads`; their
-floating-point mode: `denormals`.
+tower needs. Threads: `pass_threads`, `cpu_threads`; their floating-point mode: `denormals`.
 """
