@@ -13,7 +13,7 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     run = tmp_path / "run"
     options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:short", "--max-new-tokens", 8)
     sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 3, "--max-denoising-steps", 2)
-    outcome = gesso("reinforce", "mini", "--out", run, *options, *sizes, "--stop-at", 1)
+    outcome = gesso("reinforce", "mini", "--out", run, *options, *sizes, "--stop-at", 1, "--learning-rate", 1e-5)
     assert outcome.code == 0, outcome.err
     assert outcome.out == f"{run / 'adapter'}\n"
     assert "steps 1 to 1" in outcome.err
@@ -22,6 +22,8 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     assert "steps 2 to 2" in again.err
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert steps == [1, 2]
+    states = [json.loads((run / f"step-00000{step}" / "trainer.json").read_text("utf-8")) for step in steps]
+    assert [state["learning_rate"] for state in states] == [1e-5, 1e-5]
     used = gesso("generate", "What is 2 + 2?", "--adapter", run / "adapter", "--max-denoising-steps", 2)
     assert used.code == 0, used.err
 

@@ -55,7 +55,9 @@ def reinforce(
     backprop_steps: Annotated[
         int, typer.Option(help="Steps that a gradient goes back through the self-conditioning.")
     ] = 1,
-    learning_rate: Annotated[float | None, typer.Option(help="2e-5, or 2e-6 with full, without it.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="2e-5, or 2e-6 with full, without it; a run that goes on keeps its own.")
+    ] = None,
     rank: Annotated[int | None, typer.Option(help="Of the adapter's matrices; 8.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Deltas are scaled by alpha / rank; 16.")] = None,
     target: opt.Targets = None,
@@ -89,6 +91,7 @@ def reinforce(
     from gesso.train.config import TrainConfig
     from gesso.train.reinforce.config import PolicyConfig
     from gesso.train.reinforce.recipe import find_cases, reinforce_recipe
+    from gesso.train.run_rate import rate_of_checkpoints
 
     shaped = [name for name, value in (("rank", rank), ("alpha", alpha), ("target", target)) if value]
     if method == "full" and shaped:
@@ -132,7 +135,7 @@ def reinforce(
         cases=find_cases(tuple(task or ()), prompts, reward, held_out, seed),
         policy=policy,
         train=settings,
-        learning_rate=learning_rate,
+        learning_rate=rate_of_checkpoints(out) if learning_rate is None else learning_rate,
         adapter=LoraConfig(
             rank=usual.rank if rank is None else rank,
             alpha=usual.alpha if alpha is None else alpha,

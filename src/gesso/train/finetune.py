@@ -10,9 +10,8 @@ from typing import Literal
 import torch
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import CheckpointError, OptionError
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
-from gesso.json_files import read_json
 from gesso.models.adapter_files import adapter_config_of
 from gesso.models.adapters import targets
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -20,11 +19,12 @@ from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.checkpoint import RATE, STATE, checkpoints
+from gesso.train.checkpoint import checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
 from gesso.train.recipe import Recipe
+from gesso.train.run_rate import rate_of_checkpoints
 from gesso.train.text_files import CopiedText
 from gesso.train.vision import vision_input_of
 
@@ -91,12 +91,8 @@ def rate_of_run(out: Path, method: Method) -> tuple[float | None, str]:
 
     A checkpoint that names none is of a time when models of all sizes had one default.
     """
-    for folder in reversed(checkpoints(out)):
-        try:
-            rate = read_json(folder / STATE).get(RATE)
-        except CheckpointError:  # a damaged one is passed over
-            continue
-        if isinstance(rate, float) and rate > 0:
+    if checkpoints(out):
+        if rate := rate_of_checkpoints(out):
             return rate, "that of the run so far"
         return LEARNING_RATES[method], "the default when this run began, which does not say its own"
     return None, "the default for a model of this size"
