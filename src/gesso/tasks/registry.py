@@ -40,11 +40,9 @@ TRAINING_TASKS: dict[str, Task] = {
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 
-_UNTRAINED = ("results",)
-"""What the bundled `skills` was not trained on yet."""
 _MODEL_TASKS = {
     "sudoku": ("sudoku",),
-    "skills": tuple(skill.name for skill in _SKILLS if skill.name not in _UNTRAINED),
+    "skills": tuple(skill.name for skill in _SKILLS),
     "sight": tuple(task.name for task in SIGHT),
 }
 
