@@ -2,8 +2,8 @@
 
 The first, `skills`, drew random weights. The first five had six layers and the next six nine; whoever runs them again
 trains all twelve from the start. Where a run began from a mean, `python -m gesso.train.mean_weights` wrote it: of
-`skills-8` and `skills-9`, of that mean and `skills-11`, and of where `skills-17` and `skills-18` began and ended. What is
-bundled is 0.15 of the start of `skills-26` and 0.85 of its end.
+`skills-8` and `skills-9`, of that mean and `skills-11`, and of where `skills-17` and `skills-18` began and ended. What
+is bundled is 0.15 of the start of `skills-26` and 0.85 of its end.
 """
 
 import dataclasses
