@@ -12,6 +12,7 @@ GessoError
 │   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
+├── NotANumberError      a model's scores are no numbers
 ├── QueueFullError       too many requests wait already
 └── ClosingError         the service is shutting down
     └── EngineDeadError  the engine has failed for good: the process has to be started anew

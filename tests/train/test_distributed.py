@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from gesso.train.checkpoint import OPTIMIZER, checkpoints
 from gesso.train.distributed import ProcessGroup, average_gradients
 from train.forks import ENVIRONMENT, Job, run_forks
-from train.runs import adapter_recipe, go_on, lose_data, losses_of, recipe, same_files, train, wide_recipe
+from train.runs import STEADY, adapter_recipe, go_on, lose_data, losses_of, recipe, same_files, train, wide_recipe
 
 MEMBER = """
 import json, sys
@@ -134,8 +134,8 @@ def test_the_steps_before_data_that_one_process_cannot_read_are_kept(tmp_path: P
     said = [(tmp_path / f"two.{rank}").read_text("utf-8") for rank in range(2)]
     assert said == ["step 8: another process could not make its batch", "it has changed"]
     assert [path.name for path in checkpoints(tmp_path / "two")] == ["step-000005", "step-000007"]
-    train(recipe(), tmp_path / "two", device="cpu")
-    train(recipe(), tmp_path / "one", device="cpu")
+    train(recipe(**STEADY), tmp_path / "two", device="cpu")
+    train(recipe(**STEADY), tmp_path / "one", device="cpu")
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
