@@ -52,6 +52,24 @@ def test_messages_are_a_conversation(engine: Engine) -> None:
     assert ids(engine, tuple(messages)) == ids(engine, messages)
 
 
+def test_arguments_of_a_call_may_be_json_text(engine: Engine) -> None:
+    def called(arguments: Any) -> list[dict[str, Any]]:
+        call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}
+        asked: dict[str, Any] = {"role": "user", "content": "hi"}
+        return [
+            asked,
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "1", "content": "x"},
+        ]
+
+    messages = called('{"city": "Drasto", "days": 2}')
+    assert ids(engine, messages) == ids(engine, called({"city": "Drasto", "days": 2}))
+    assert messages == called('{"city": "Drasto", "days": 2}')
+    for arguments in ("{", "[1]", "7", "[" * 10_000):
+        with pytest.raises(TextError, match="arguments must be a mapping"):
+            ids(engine, called(arguments))
+
+
 def test_token_ids_are_taken_as_they_are(engine: Engine) -> None:
     assert ids(engine, [5, 6, 7]) == ids(engine, (5, 6, 7)) == ids(engine, range(5, 8), raw=True) == [5, 6, 7]
 

@@ -13,6 +13,7 @@ from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.text.tool_calls import with_read_arguments
 from gesso.vision import NO_VISION
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -113,7 +114,7 @@ class PromptReader:
         """Messages, as the chat template writes them."""
         if self.template is None:
             raise TextError("this checkpoint has no chat template; pass the prompt as it is with raw")
-        bare, found = take_out(messages, media)
+        bare, found = take_out([with_read_arguments(message) for message in messages], media)
         images, videos = found.prepare(self.vision, media)
         markers = self._markers
         try:

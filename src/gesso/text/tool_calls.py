@@ -10,7 +10,9 @@ JSON. A number stays as it is written: a float would change some of its digits.
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gesso.errors import TextError
 
@@ -35,6 +37,26 @@ class ToolCall:
     name: str
     arguments: str
     """A JSON object as text."""
+
+
+def with_read_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a message whose calls have their arguments as mappings, which chat templates take; OpenAI and `ToolCall`
+    have them as JSON text. What is none is left to the template."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        return message
+    return {**message, "tool_calls": [_with_read_arguments(call) for call in calls]}
+
+
+def _with_read_arguments(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = json.loads(function["arguments"])
+    except (ValueError, RecursionError):
+        return call
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
 
 
 def parse_tool_call(text: str) -> ToolCall:
