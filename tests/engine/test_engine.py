@@ -19,7 +19,7 @@ from gesso.engine.engine import MAX_BATCH, Engine, Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.engine.settings import LEAST_CANVAS
-from gesso.errors import ContextLengthError, OptionError, TextError
+from gesso.errors import ContextLengthError, OptionError, PromptLengthError, TextError
 from gesso.generation import STRATEGIES, generation_options
 from gesso.options import options_of
 
@@ -381,6 +381,13 @@ def test_a_default_length_gives_way_to_a_long_prompt() -> None:
         assert result.completion_tokens == min(4, canvases) * CANVAS
     with pytest.raises(ContextLengthError, match="are past the model's"):
         engine.generate([5] * (CONTEXT - CANVAS + 1))
+
+
+def test_a_prompt_that_leaves_no_room_is_too_long_itself(tiny: Engine) -> None:
+    options: dict[str, Any]
+    for options in ({}, {"mode": "ar"}, {"max_new_tokens": 1}):
+        with pytest.raises(PromptLengthError, match=f"^the prompt has {CONTEXT} tokens and is, .* past the model's"):
+            tiny.generate([5] * CONTEXT, **options)
 
 
 def test_token_by_token_a_prompt_may_fill_the_context_but_for_the_answer(tiny: Engine) -> None:

@@ -45,6 +45,19 @@ def scripted() -> Iterator[tuple[FakeService, Any]]:
         yield service, client
 
 
+def test_a_thread_is_refused_in_the_form_by_which_clients_go_on_without_one(client: TestClient) -> None:
+    error = refused(client, thread={"type": "create"})
+    assert error["message"] == "thread: no conversation is kept here; send all its messages"
+    assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    assert "details" not in refused(client, container="here")
+
+
+def test_the_id_of_a_request_is_where_its_clients_look(client: TestClient) -> None:
+    response = client.post("/v1/messages", json=body())
+    assert response.headers["request-id"] == response.headers["x-request-id"]
+    assert "request-id" not in client.get("/health").headers
+
+
 def test_an_answer(client: TestClient, service: FakeService) -> None:
     answer = client.post("/v1/messages", json=body(system="Be kind.", stop_sequences=["x"], temperature=0.5)).json()
     assert answer["content"] == [{"type": "text", "text": "Hello there"}]
@@ -68,6 +81,7 @@ def test_a_conversation_with_tools(client: TestClient, service: FakeService) -> 
             "role": "assistant",
             "content": [
                 {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                {"type": "redacted_thinking", "data": "x"},
                 {"type": "text", "text": "Let me see."},
                 {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Köln"}},
             ],

@@ -73,11 +73,12 @@ def test_the_server_tells_that_its_model_sees(seeing_client: TestClient) -> None
 
 def test_details_are_budgets(seeing_client: TestClient) -> None:
     counts = {}
-    for detail in ("low", "auto", None):
+    for detail in ("low", "auto", "high", "original", None):
         part = image(url(png()), **({} if detail is None else {"detail": detail}))
         body = {"messages": [says(part)]}
         counts[detail] = seeing_client.post("/v1/tokenize", json=body).json()["count"]
     assert counts["auto"] == counts[None] == counts["low"] + 256 - 64
+    assert counts["original"] == counts["high"] > counts["auto"]
     found = answer(seeing_client, says(image(url(png()), detail="auto")), mm_processor_kwargs={"max_soft_tokens": 140})
     assert found["usage"]["prompt_tokens"] == counts["low"] + 121 - 64
 

@@ -20,7 +20,7 @@ from gesso.vision.size import BUDGETS, VIDEO_BUDGET, check_budget
 from gesso.vision.video import PreparedFrame, Sampling, prepare_video
 
 Part = Mapping[str, Any]
-DETAIL = {"low": BUDGETS[0], "high": BUDGETS[-1], "auto": None}
+DETAIL = {"low": BUDGETS[0], "high": BUDGETS[-1], "original": BUDGETS[-1], "auto": None}
 """Budgets of OpenAI's `detail`; None is the request's."""
 _SOURCES = ("image", "video", "path", "url")
 _KEYS = {

@@ -15,7 +15,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.output import OutputAssembler
 from gesso.engine.request_state import RequestState
 from gesso.engine.verifier import Verifier
-from gesso.errors import ContextLengthError, OptionError
+from gesso.errors import ContextLengthError, OptionError, PromptLengthError
 from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
@@ -85,6 +85,7 @@ class PreparedRequest:
 
         Raises:
             ContextLengthError: the prompt and the answer are longer than the context.
+            PromptLengthError: the prompt alone leaves no room in it.
             OptionError: the constraint cannot be used, or its shortest answer is too long.
         """
         prefix = len(self.response_prefix)
@@ -94,6 +95,11 @@ class PreparedRequest:
         config, decision = _choose_mode(self.config, width, constraint, self.costs, measure=self.measure, canvas=canvas)
         # What fits must not depend on the mode that costs choose: `auto` has room for canvases.
         positions = _positions(self.config, width, prefix)
+        if len(self.prompt) >= self.context.limit:
+            raise PromptLengthError(
+                f"the prompt has {len(self.prompt)} tokens and is, with an answer of any length, "
+                f"past {self.context.holder} {self.context.limit}"
+            )
         if len(self.prompt) + positions > self.context.limit:
             canvases = "" if self.config.mode == "ar" else f" (in canvases of {width})"
             raise ContextLengthError(

@@ -108,7 +108,10 @@ class AccessLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = record.request_id
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = record.request_id
+                if scope["path"].startswith("/v1/messages"):
+                    headers["Request-Id"] = record.request_id  # where Anthropic's clients look
             await send(message)
 
         try:

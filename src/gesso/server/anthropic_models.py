@@ -11,6 +11,8 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Repeated, 
 
 _SHARED = ("top_p", "top_k", "seed")
 """Options of every request whose fields are called the same here."""
+NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+"""What has Anthropic's tool runner and threads go on without one, as a client whose every request has all messages."""
 NO_CACHE = "taken, because it does not change the answer: prefixes are kept by themselves"
 
 
@@ -60,6 +62,13 @@ class ThinkingBlock(Repeated):
     signature: str = ""
 
 
+class RedactedThinkingBlock(Repeated):
+    """Repeats reasoning that another server hid, which is left out as well."""
+
+    type: Literal["redacted_thinking"]
+    data: str
+
+
 class ToolUseBlock(Block, Repeated):
     type: Literal["tool_use"]
     id: str
@@ -75,7 +84,7 @@ class ToolResultBlock(Block):
 
 
 UserBlock = Annotated[TextBlock | ImageBlock | ToolResultBlock, Field(discriminator="type")]
-AssistantBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]
+AssistantBlock = Annotated[TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock, Field(discriminator="type")]
 
 
 class UserTurn(Strict):
@@ -179,6 +188,7 @@ class MessagesRequest(Conversation):
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     container: Annotated[None, refused("there are no containers here")] = None
+    thread: Annotated[None, refused("no conversation is kept here; send all its messages", NO_THREADS)] = None
     logit_bias: Annotated[dict[str, float] | None, refused("use /v1/chat/completions")] = None
     diffusion: Diffusion | None = None
 

@@ -28,6 +28,7 @@ class ApiError(HTTPException):
         message: one line for the client.
         param: path of the field in the request, where there is one.
         code: OpenAI's short name of the error, where it has one.
+        details: what Anthropic's clients read of the error, where they do.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class ApiError(HTTPException):
         *,
         param: str | None = None,
         code: str | None = None,
+        details: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(status, message, dict(headers) if headers else None)
         self.param = param
         self.code = code
+        self.details = details
 
     @property
     def body(self) -> dict[str, Any]:
@@ -73,7 +76,8 @@ def error_body(error: ApiError, path: str) -> dict[str, Any]:
     """Writes an error as Anthropic's clients read it under `/v1/messages`, as Ollama's under `/api/`, else OpenAI's."""
     if path.startswith("/v1/messages"):
         kind = _ANTHROPIC.get(error.status_code, "api_error" if error.status_code >= 500 else "invalid_request_error")
-        return {"type": "error", "error": {"type": kind, "message": error.detail}}
+        details = {} if error.details is None else {"details": dict(error.details)}
+        return {"type": "error", "error": {"type": kind, "message": error.detail, **details}}
     if path.startswith("/api/"):
         return {"error": error.detail}
     return error.body
@@ -132,7 +136,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
     else:
         what = _NO_OBJECT.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         message, code = f"{param or 'the body'}: {what[:1].lower()}{what[1:]}", "invalid_value"
-    return ApiError(400, message, param=param, code=code)
+    return ApiError(400, message, param=param, code=code, details=error.get("ctx", {}).get("details"))
 
 
 def _path(error: Mapping[str, Any], body: object) -> list[str | int]:

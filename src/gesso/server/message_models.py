@@ -42,8 +42,8 @@ class TextPart(Strict):
 class ImageUrl(Strict):
     url: Annotated[str, Field(min_length=1)]
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
-    detail: Literal["auto", "low", "high"] | None = None
-    """low: at most 70 soft tokens; high: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or the checkpoint's."""
+    detail: Literal["auto", "low", "high", "original"] | None = None
+    """low: at most 70 soft tokens; high and original: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or the checkpoint's."""
 
 
 class ImagePart(Strict):

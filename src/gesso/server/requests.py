@@ -177,7 +177,7 @@ class ChatRequest(Sampling):
     response_format: Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
     metadata: Annotated[dict[str, str], Bounded] | None = None
     store: Annotated[bool | None, only(False, because="nothing is stored here")] = None
-    service_tier: Literal["auto", "default"] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None

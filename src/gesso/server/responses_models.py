@@ -43,7 +43,7 @@ class ImagePart(Strict):
     type: Literal["input_image"]
     image_url: Annotated[str, Field(min_length=1)]
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
-    detail: Literal["auto", "low", "high"] | None = None
+    detail: Literal["auto", "low", "high", "original"] | None = None
     file_id: Annotated[None, refused("no files are kept here; give image_url")] = None
 
 
@@ -198,7 +198,7 @@ class ResponsesRequest(ResponsesPrompt):
     background: Annotated[bool | None, only(False, because="an answer is waited for")] = None
     metadata: Annotated[dict[str, str], Bounded] | None = None
     user: str | None = None
-    service_tier: Literal["auto", "default"] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None

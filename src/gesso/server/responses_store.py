@@ -32,6 +32,8 @@ class ResponseStore:
     def put(self, body: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:
         """Keeps a response; one that is larger than the bound is not kept."""
         stored = StoredResponse(body, tuple(messages), _size(body) + _size(messages))
+        if stored.size > self._characters:
+            return
         self._kept[body["id"]] = stored
         self._held += stored.size
         while self._held > self._characters or len(self._kept) > self._most:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -84,6 +85,8 @@ class Only:
 
     allowed: tuple[Any, ...]
     because: str
+    details: Mapping[str, Any] | None = None
+    """What a client reads of the refusal, where its interface has a place for that."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(self._check, handler(source))
@@ -93,7 +96,7 @@ class Only:
 
     def _check(self, value: object) -> object:
         if value is not None and not any(type(value) is type(good) and value == good for good in self.allowed):
-            raise PydanticCustomError("refused", "{because}", {"because": self.because})
+            raise PydanticCustomError("refused", "{because}", {"because": self.because, "details": self.details})
         return value
 
 
@@ -102,9 +105,9 @@ def only(*allowed: Any, because: str) -> Only:
     return Only(allowed, because)
 
 
-def refused(because: str) -> Only:
-    """Annotates a field of OpenAI's that is known and not supported; null counts as left out."""
-    return Only((), because)
+def refused(because: str, details: Mapping[str, Any] | None = None) -> Only:
+    """Annotates a field of an interface that is known and not supported; null counts as left out."""
+    return Only((), because, details)
 
 
 def contradiction(field: str, message: str) -> PydanticCustomError:
