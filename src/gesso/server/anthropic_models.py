@@ -84,7 +84,8 @@ class ToolResultBlock(Block):
 
 
 UserBlock = Annotated[TextBlock | ImageBlock | ToolResultBlock, Field(discriminator="type")]
-AssistantBlock = Annotated[TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock, Field(discriminator="type")]
+Reasoned = ThinkingBlock | RedactedThinkingBlock
+AssistantBlock = Annotated[TextBlock | Reasoned | ToolUseBlock, Field(discriminator="type")]
 
 
 class UserTurn(Strict):

@@ -43,7 +43,8 @@ class ImageUrl(Strict):
     url: Annotated[str, Field(min_length=1)]
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
     detail: Literal["auto", "low", "high", "original"] | None = None
-    """low: at most 70 soft tokens; high and original: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or the checkpoint's."""
+    """low: at most 70 soft tokens; high and original: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or as the
+    checkpoint has it."""
 
 
 class ImagePart(Strict):

@@ -69,7 +69,7 @@ KEPT = frozenset(mixtures("skills-26")[0].weights) - {
 """What the teacher of `skills-26` is asked: all but `results`, which it cannot do, and what such a run improves."""
 
 NEAR = frozenset({"reversing", "functions", "changes", "results", "units", "sentiment"})
-"""What `skills-27` learns: the skills that were less than five in a hundred below their goals. Its teacher has the rest."""
+"""What `skills-27` learns: the skills less than five in a hundred below their goals. Its teacher has the rest."""
 
 MADE = (
     # Two hours of two cores each.
