@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import gesso
+from gesso.cli.completion import WORDS
+from gesso.train.recipes import RECIPES
 
 Environment = dict[str, str]
 HEAVY = {"torch", "rich", "huggingface_hub", "numpy", "tokenizers"}
@@ -55,6 +57,7 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
         ("gesso fill --mode ", ["canvas", "ar"]),
         ("gesso finetune --method q", ["qlora"]),
         ("gesso eval mini --task sudo", ["sudoku"]),
+        ("gesso train sk", ["skills", "skills-gpu"]),
         ("gesso generate --entropy", ["--entropy-bound"]),
         ("gesso fill ", []),
         ("gesso generate --json-schema sche", []),
@@ -64,6 +67,10 @@ def test_bash_is_offered(environment: Environment, line: str, words: list[str]) 
     """Nothing is the word for files: the script says `-o default`."""
     done = offered(environment, "bash", line)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, words, "")
+
+
+def test_recipes_that_are_offered_exist() -> None:
+    assert {*WORDS["recipe"]} < {*RECIPES}
 
 
 def test_zsh_is_offered(environment: Environment) -> None:

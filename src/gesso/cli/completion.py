@@ -29,10 +29,12 @@ WORDS: dict[str, Sequence[str]] = {
     "precision": ("auto", "float32", "bfloat16"),
     "quantize": ("int8", "int4", "fp8"),
     "quantize_embedding": ("int8", "int4"),
+    "recipe": ("mini", "sight", "skills", "skills-gpu", "sql", "sudoku"),
     "to": ("int8", "int4"),
     "verify": ("auto", "exact", "0", "1", "2"),
 }
-"""What options take, by the names of their parameters, where the table of options does not say it."""
+"""What options and arguments take, by the names of their parameters, where the table of options does not say it. Of
+recipes those that start from nothing: to list all of them takes PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)
