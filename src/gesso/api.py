@@ -16,11 +16,12 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import dtype_name
 from gesso.models.family import family_of, load_family, only_diffusion_gemma, read_defaults
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder
+from gesso.models.loading import load_folder, stored_quantization
 from gesso.models.other_base import OtherBaseWarning, other_base
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.options import Integer
+from gesso.options.paths import checked_path
 from gesso.options.sizes import size_in_bytes
 from gesso.runner.distributed_runner import DistributedRunner
 from gesso.runner.model_runner import ModelRunner
@@ -98,9 +99,7 @@ def load(
     family = family_of(folder)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
-    if adapter == "":
-        raise OptionError("adapter is empty, and names a folder", option="adapter")
-    merged = None if adapter is None else Path(adapter)
+    merged = None if adapter is None else checked_path("adapter", adapter)
     runner: ModelRunner
     if family is not None:
         for name in (name for name, wanted in given.items() if wanted):
@@ -117,8 +116,8 @@ def load(
         needs_all = [name for name in ("adapter", "cuda_graphs") if given[name]]
         offload = offload_request(pick_device(device), _bytes_of(device_memory), TABLE_BYTES, needs_all, tell)
         model = load_folder(folder, device, dtype, offload=offload)
-        # A delta for each of encoder and decoder cannot be merged into the weights that they share.
-        if merged is not None and not load_adapter(model, merged).separate:
+        # Neither a delta for each of encoder and decoder nor one of packed weights can be merged into what it is of.
+        if merged is not None and not load_adapter(model, merged).separate and stored_quantization(folder) is None:
             merge(model)
         runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=_load_tower(folder, device, dtype))
     if merged is not None and (told := other_base(merged, str(path))):

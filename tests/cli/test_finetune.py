@@ -295,6 +295,7 @@ def test_large_models_have_the_usual_learning_rates() -> None:
         (("{data}", "--out", "{out}", "--target", "nothing.*"), "the target 'nothing.*' matches no layer"),
         (("{data}", "--out", "{out}", "--experts", "--target", "x"), "--experts adds the experts"),
         (("{data}", "--out", "{out}", "--epochs", 0), "epochs must be above 0"),
+        (("--estimate", "--max-length", 64, "--steps", 0), "steps must be at least 1"),
         (("{data}", "--out", "{out}", "--epochs", 1, "--steps", 1), "--steps stands in the place of --epochs"),
         (("{data}", "--out", "{out}", "--source-share", 0.5), "no line to train on has one"),
         (("{data}", "--out", "{out}", "--source-share", 2), "--source-share must be at least 0"),

@@ -141,7 +141,7 @@ def test_a_table_in_int8_is_used_and_trained_around(gesso: Gesso, tmp_path: Path
     train = ("finetune", data, "--model", out, "--batch-size", 2, "--steps", 1, "--max-length", 64, "--held-out", 0)
     full = gesso(*train, "--out", tmp_path / "full", "--method", "full")
     assert full.code == 2
-    assert "training all weights needs whole weights, and vocabulary is quantized" in full.err
+    assert "--method full needs whole weights" in full.err
     assert gesso(*train, "--out", tmp_path / "lora", "--method", "lora").code == 0
     adapter = next(tmp_path.glob("lora/**/adapter_config.json")).parent
     merged = gesso("merge", adapter, "--model", out, "--out", tmp_path / "merged")
@@ -157,10 +157,10 @@ def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:
     train = ("finetune", data, "--model", out, "--batch-size", 2, "--steps", 1, "--max-length", 64, "--held-out", 0)
     full = gesso(*train, "--out", tmp_path / "full", "--method", "full")
     assert full.code == 2
-    assert "training all weights needs whole weights, and layers.0." in full.err
+    assert f"--method full needs whole weights, and those of {out} are quantized already" in full.err
     qlora = gesso(*train, "--out", tmp_path / "qlora", "--method", "qlora")
     assert qlora.code == 2
-    assert "is quantized already: nf4 needs whole weights" in qlora.err
+    assert f"--method qlora needs whole weights, and those of {out} are quantized already" in qlora.err
     lora = gesso(*train, "--out", tmp_path / "lora", "--method", "lora")
     assert lora.code == 0
     adapter = next(tmp_path.glob("lora/**/adapter_config.json")).parent
@@ -168,6 +168,8 @@ def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:
     assert merged.code == 2
     assert "is quantized: load the base model unquantized" in merged.err
     assert not (tmp_path / "merged").exists()
+    asked = ("generate", "one plus one", "--max-new-tokens", 8, "--model", out, "--seed", 0)
+    assert gesso(*asked, "--adapter", adapter).code == 0
     again = gesso("quantize", out, "--to", "int8", "--out", tmp_path / "again")
     assert again.code == 2
     assert "is quantized already" in again.err

@@ -71,6 +71,11 @@ def test_a_check_ends_the_search(tiny: Engine) -> None:
     assert len(ask(tiny, best_of=3, grader=check, at_once=2).candidates) == 3
 
 
+def test_a_grader_that_is_no_function_is_refused_by_name(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match=r"^grader must be a function, got 5"):
+        ask(tiny, best_of=2, grader=5)
+
+
 def test_a_candidate_that_is_right_takes_no_more_steps(tiny: Engine) -> None:
     wanted = alone(tiny, 3, max_denoising_steps=5, confidence_threshold=0.0).text
     steps: list[str] = []

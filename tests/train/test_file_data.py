@@ -348,9 +348,9 @@ def test_a_raw_completion_must_not_go_on_after_its_end(make: Make) -> None:
 
 def test_text_that_fits_is_one_piece(make: Make) -> None:
     for template in (TEMPLATE, None):
-        data = make({"text": "Zürich <b>\n"}, {"text": "<bos>a"}, template=template)
-        assert pairs(data) == [("<bos>", "Zürich <b>\n<eos>"), ("<bos>", "a<eos>")]
-        assert all(c.ends for c in data.batch(0, 2, CANVAS))
+        data = make({"text": "Zürich <b>\n"}, {"text": "<bos>a"}, {"text": "<bos>b<eos>"}, template=template)
+        assert pairs(data) == [("<bos>", "Zürich <b>\n<eos>"), ("<bos>", "a<eos>"), ("<bos>", "b<eos>")]
+        assert all(c.ends for c in data.batch(0, 3, CANVAS))
 
 
 @given(count=st.integers(1, 70), limit=st.integers(CANVAS + 2, 40))

@@ -14,7 +14,7 @@ from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
 from gesso.train.data_images import most_images
 from gesso.train.estimate_vision import ImageLoad
-from gesso.train.finetune import Plan, check_plan, leaves_canvases_out
+from gesso.train.finetune import Plan, check_plan, leaves_canvases_out, refuse_packed
 from gesso.train.recipe import Data, Recipe
 from gesso.train.text_files import CopiedText
 from gesso.vision import NO_VISION
@@ -47,11 +47,8 @@ def print_finetune_estimate(
         DataError: a line of the data is no JSON object.
     """
     method = plan.method
+    refuse_packed(method, folder, name)
     stored = stored_quantization(folder)
-    if stored is not None and method != "lora":
-        raise OptionError(
-            f"--method {method} needs whole weights, and those of {name} are quantized already", option="method"
-        )
     config = read_model_config(folder)
     generation = read_generation_defaults(folder, config)
     if leaves_canvases_out(plan, train, generation):

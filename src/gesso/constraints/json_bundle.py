@@ -17,6 +17,7 @@ from urllib.request import url2pathname
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_places import Schema
 from gesso.errors import OptionError
+from gesso.options.paths import checked_path
 
 MAX_FILES = 100
 _OLD = (4, 6, 7)
@@ -29,7 +30,8 @@ def read_schema(path: str | Path) -> Schema:
     Raises:
         OptionError: a file cannot be read, is no JSON, has the `$id` of another one, or there are too many.
     """
-    first = _File(_absolute(Path(path)), _read(Path(path)), 0, 0)
+    given = checked_path("path", path)
+    first = _File(_absolute(given), _read(given), 0, 0)
     files = {first.path: first}
     waiting = [first]
     while waiting:

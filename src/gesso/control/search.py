@@ -134,6 +134,8 @@ def search(
     Raises:
         OptionError: an impossible value, or a grader that fails.
     """
+    if grader is not None and not callable(grader):
+        raise OptionError(f"grader must be a function, got {grader!r:.60}", option="grader")
     chosen: Select = select or ("likelihood" if grader is None else "consistency")
     _check(best_of, chosen, at_once)
     if chosen == "likelihood" and best_of > 1 and engine.config.mask_token_id is not None:

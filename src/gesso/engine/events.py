@@ -46,7 +46,7 @@ class BlockCommitted:
 
     canvas: int
     tokens: tuple[int, ...]
-    """Tokens of the output: the canvas cut at the end of the answer."""
+    """Tokens of the output behind `begin`, whose text is part of `text`: the canvas cut at the end of the answer."""
     text: str
     reasoning: str
     denoising_steps: int

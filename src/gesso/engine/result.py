@@ -31,7 +31,7 @@ class GenerationResult:
     reasoning: str
     """The reasoning before the answer; empty where there was none."""
     token_ids: tuple[int, ...]
-    """Tokens generated, the stop token that ended them included."""
+    """Tokens generated, those of `begin` and the stop token that ended them included."""
     finish_reason: FinishReason
     """`stop`: a stop token or stop string; `length`: max_new_tokens; `cancelled`: by the caller."""
     prompt_tokens: int
@@ -50,7 +50,7 @@ class GenerationResult:
     warnings: tuple[str, ...] = ()
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Log-probabilities of every token generated, where the request asked for them."""
+    """Log-probabilities of every token generated behind `begin`, where the request asked for them."""
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     """Log-probabilities of every token of the prompt but the first, where the request asked for them."""
     probe_logprobs: tuple[float, ...] = ()

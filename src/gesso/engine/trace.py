@@ -17,6 +17,7 @@ from gesso.display.replay import Frame, in_frame, lines_of, replay_page
 from gesso.display.svg import svg_page
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished, event_from_dict, event_to_dict
 from gesso.errors import DataError, OptionError
+from gesso.options.paths import checked_path
 
 VERSION = 1
 
@@ -76,10 +77,11 @@ class Replay:
         Raises:
             OptionError: the file cannot be written; and see `gif`.
         """
-        kind = Path(path).suffix.lower()
+        path = checked_path("path", path)
+        kind = path.suffix.lower()
         written = self.gif(font) if kind == ".gif" else (self.svg if kind == ".svg" else self.html).encode("utf-8")
         try:
-            Path(path).write_bytes(written)
+            path.write_bytes(written)
         except OSError as error:
             raise OptionError(f"{path} cannot be written: {error.strerror or error}", option="path") from None
 

@@ -124,7 +124,10 @@ def merge(model: DiffusionGemma) -> None:
         )
     for name, layer in layers:
         if isinstance(layer.base, QuantizedLinear | QuantizedExperts):
-            raise OptionError(f"{name} is quantized: load the base model unquantized to merge an adapter into it")
+            raise OptionError(
+                f"{name} is quantized: load the base model unquantized to merge an adapter into it",
+                hint="--adapter takes it as it is",
+            )
     for name, layer in layers:
         if isinstance(layer, LoraLinear):
             assert isinstance(layer.base, nn.Linear)

@@ -28,6 +28,7 @@ from gesso.models.tensors import cast_finite, read_tensor
 from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
 from gesso.models.weight_index import INDEX, SINGLE
+from gesso.options.paths import checked_path
 
 SHARD_BYTES = 5 * 10**9
 _OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
@@ -71,7 +72,7 @@ def save_folder(
         message = f"model must be what gesso.load_model returns, or an engine's model, got {model!r:.60}"
         raise OptionError(message, option="model")
     refuse_quantized(model, "writing a checkpoint")
-    folder, source = Path(folder), None if source is None else Path(source)
+    folder, source = checked_path("folder", folder), None if source is None else checked_path("source", source)
     dtype = dtype_name(dtype)
     if dtype not in DTYPES:
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")

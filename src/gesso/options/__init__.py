@@ -7,7 +7,8 @@ Validation (`checked`), command line (`gesso.cli.options`), HTTP fields (`gesso.
 and the configuration files of a checkpoint (`gesso.models.hf_generation_config`) and the generated pages read the table
 (`options_of`). Strategies such as samplers declare their own options in their own files; a `Registry` finds them.
 
-`table` has the rows (`option(...)`), `kinds` and `compound_kinds` their kinds and bounds, `registry` the strategies.
+`table` has the rows (`option(...)`), `kinds` and `compound_kinds` their kinds and bounds, `registry` the strategies;
+`sizes` and `paths` read what is no row.
 """
 
 from gesso.options.compound_kinds import (

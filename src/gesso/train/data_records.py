@@ -58,7 +58,8 @@ class Text:
             piece = self.ids[part * self._piece : (part + 1) * self._piece]
             return Conversation([model.bos_token_id], piece.tolist(), ends=False)
         rest = self.ids[part * self._piece :] if part else self.ids
-        return Conversation([model.bos_token_id], [*rest, model.eos_token_id])
+        ended = rest[-1:].tolist() == [model.eos_token_id]
+        return Conversation([model.bos_token_id], rest.tolist() if ended else [*rest, model.eos_token_id])
 
 
 @dataclass(frozen=True, slots=True)

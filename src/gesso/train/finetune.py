@@ -15,7 +15,7 @@ from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import adapter_config_of
 from gesso.models.adapters import targets
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.models.loading import read_generation_defaults, read_model_config, stored_quantization
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -64,6 +64,8 @@ class Plan:
             raise OptionError(
                 f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method"
             )
+        if self.steps is not None and self.steps < 1:
+            raise OptionError(f"steps must be at least 1, got {self.steps}", option="steps")
         if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
             raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}", option="epochs")
         if self.distill is not None and not 0 < self.distill <= 1:
@@ -137,6 +139,18 @@ def check_plan(plan: Plan, model: ModelConfig, max_length: int, train_vision: bo
         )
 
 
+def refuse_packed(method: Method, folder: Path, name: str) -> None:
+    """Refuses to train whole weights that the checkpoint `folder`, called `name`, does not have.
+
+    Raises:
+        OptionError: it is quantized, and the method needs whole weights.
+    """
+    if method != "lora" and stored_quantization(folder) is not None:
+        raise OptionError(
+            f"method {method} needs whole weights, and those of {name} are quantized already", option="method"
+        )
+
+
 def finetune_recipe(
     files: Sequence[Path],
     folder: Path,
@@ -165,6 +179,7 @@ def finetune_recipe(
     """
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
+    refuse_packed(plan.method, folder, base)
     model = read_model_config(folder)
     check_plan(plan, model, data.max_length, train_vision)
     if adapter_start is not None:

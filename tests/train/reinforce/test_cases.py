@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gesso.api import load
 from gesso.errors import DataError, OptionError
 from gesso.tasks.base import held_out
 from gesso.train.reinforce.cases import FileCases, TaskCases
@@ -83,6 +84,8 @@ def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
         ("{", "prompts.jsonl:2: .*JSON"),
         ({"prompt": "a", "answer": "b"}, "prompts.jsonl:2: unknown key 'answer'"),
         ({"completion": "b"}, "a line has prompt"),
+        ({"messages": "hi", "completion": "b"}, "a line has prompt"),
+        ({"messages": [5], "completion": "b"}, "a line has prompt"),
         ({"prompt": "a"}, "needs completion, or function and tests"),
         ({"prompt": "a", "tests": [{"arguments": [1], "returns": 2}]}, "tests need function"),
         ({"prompt": "a", "function": "f", "tests": []}, "not empty"),
@@ -95,6 +98,34 @@ def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
 def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, line: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         FileCases(write(tmp_path, {"prompt": "a", "completion": "b"}, line), seed=0, held_out_share=0.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"messages": [{"role": "foo", "content": "x"}]}, "prompts.jsonl:2: the chat template refuses these messages"),
+        ({"prompt": ["a"]}, "prompts.jsonl:2: "),
+        ({"prompt": " "}, "prompts.jsonl:2: .*blank"),
+        ({"prompt": "one " * 200}, "prompts.jsonl:2: the prompt has [0-9]+ tokens, and with an answer 80 fit"),
+        ({"prompt": "one " * 200_000}, "prompts.jsonl:2: the prompt is too long"),
+    ],
+)
+def test_a_prompt_that_cannot_be_read_is_refused_before_it_is_drawn(
+    tmp_path: Path, line: dict[str, Any], message: str
+) -> None:
+    path = write(tmp_path, {"prompt": "a", "completion": "b"}, {**line, "completion": "b"})
+    cases = FileCases(path, seed=0, held_out_share=0.0)
+    with pytest.raises(DataError, match=message):
+        cases.check_prompts(load("mini").prompts, 80)
+
+
+def test_line_ends_have_no_say_in_what_is_held_out(tmp_path: Path) -> None:
+    lines = [json.dumps({"prompt": f"{i}?", "completion": str(i)}) for i in range(40)]
+    held = []
+    for end in ("\n", "\r\n"):
+        path = write(tmp_path, *(line + end for line in lines))
+        held.append([case.prompt for case in FileCases(path, seed=0, held_out_share=0.3).evaluation(40)])
+    assert held[0] == held[1]
 
 
 def test_a_byte_order_mark_is_none_of_the_first_line(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gesso.control.grading import Grader, message_text
-from gesso.errors import DataError, OptionError
+from gesso.engine.prompt import PromptReader
+from gesso.errors import DataError, OptionError, UserError
 from gesso.tasks.base import Example, Task, evaluation_set, held_out
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.train.data_fields import BYTE_ORDER_MARK, parse_line
@@ -101,10 +102,11 @@ class FileCases:
             content = path.read_bytes()
         except OSError as error:
             raise OptionError(f"{path} cannot be read: {error.strerror}", option="prompts") from None
-        self._seed = seed
+        self._path, self._seed = path, seed
         self._digest = f"{hashlib.sha256(content).hexdigest()}/{held_out_share:g}/{reward}"
         self._train: list[Case] = []
         self._held_out: list[Case] = []
+        self._numbered: list[tuple[int, Case]] = []
         for number, line in enumerate(content.removeprefix(BYTE_ORDER_MARK).split(b"\n"), start=1):
             if not line.strip():
                 continue
@@ -112,9 +114,27 @@ class FileCases:
                 case = _read_case(line, grader)
             except DataError as error:
                 raise DataError(f"{path}:{number}: {error}") from None
-            (self._held_out if hash_share(line) < held_out_share else self._train).append(case)
+            self._numbered.append((number, case))
+            (self._held_out if hash_share(line.strip()) < held_out_share else self._train).append(case)
         if not self._train:
             raise DataError(f"{path} holds no line to train on")
+
+    def check_prompts(self, reader: PromptReader, most: int) -> None:
+        """Refuses a file with a prompt that the model cannot read, or that is too long, before a run meets it.
+
+        Args:
+            most: tokens that a prompt may have.
+
+        Raises:
+            DataError: there is one.
+        """
+        for number, case in self._numbered:
+            try:
+                count = len(reader.read(case.prompt, max_tokens=most).ids)
+            except UserError as error:
+                raise DataError(f"{self._path}:{number}: {error}") from None
+            if count > most:
+                raise DataError(f"{self._path}:{number}: the prompt has {count} tokens, and with an answer {most} fit")
 
     @property
     def fingerprint(self) -> str:
@@ -137,7 +157,10 @@ class FileCases:
 def _read_case(line: bytes, grader: Grader | None) -> Case:
     fields = parse_line(line, _KEYS)
     prompt = fields.get("prompt", fields.get("messages"))
-    if ("prompt" in fields) == ("messages" in fields) or not isinstance(prompt, str | list) or not prompt:
+    messages = fields.get("messages", [{}])
+    listed = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
+    one = ("prompt" in fields) != ("messages" in fields)
+    if not (one and listed and isinstance(prompt, str | list) and prompt):
         raise DataError("a line has prompt, a text, or messages, a list of them")
     try:
         json.dumps(prompt, ensure_ascii=False).encode()

@@ -7,8 +7,11 @@ from typing import Literal
 
 from gesso.config import LoraConfig
 from gesso.control.grading import Grader, find_grader
+from gesso.engine.prompt import PromptReader
 from gesso.errors import OptionError
 from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import TrainConfig
 from gesso.train.recipe import Recipe
 from gesso.train.reinforce.cases import FileCases, TaskCases
@@ -72,6 +75,7 @@ def reinforce_recipe(
 
     Raises:
         OptionError: an option that is impossible, or impossible with this checkpoint.
+        DataError: a prompt of a file that this checkpoint cannot read.
     """
     if method not in LEARNING_RATES:
         raise OptionError(f"method {method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method")
@@ -84,6 +88,10 @@ def reinforce_recipe(
     model = read_model_config(folder)
     generation = read_generation_defaults(folder, model)
     policy_rules(generation)
+    if isinstance(cases, FileCases):
+        width = generation.canvas_length or model.canvas_length
+        reader = PromptReader(Tokenizer.from_folder(folder), ChatTemplate.from_folder(folder), model)
+        cases.check_prompts(reader, model.max_position_embeddings - width * -(-policy.max_new_tokens // width))
     settings = dataclasses.replace(
         train,
         learning_rate=LEARNING_RATES[method] if learning_rate is None else learning_rate,
