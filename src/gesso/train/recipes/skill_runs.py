@@ -3,7 +3,8 @@
 The first, `skills`, drew random weights. The first five had six layers and the next six nine; whoever runs them again
 trains all twelve from the start. Where a run began from a mean, `python -m gesso.train.mean_weights` wrote it: of
 `skills-8` and `skills-9`, of that mean and `skills-11`, and of where `skills-17` and `skills-18` began and ended. What
-is bundled is 0.15 of the start of `skills-26` and 0.85 of its end.
+is bundled is 0.4 of the start of `skills-27`, which is 0.15 of the start of `skills-26` and 0.85 of its end, and 0.6
+of its end.
 """
 
 import dataclasses
@@ -100,7 +101,7 @@ MADE = (
         teacher="skills-23/step-002003", retained=KEPT,
     ),
     Run(
-        27, "skills-26/mean", 1600, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
+        27, "skills-26/mean", 979, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
         teacher="skills-26/mean", retained=frozenset(mixtures("skills-27")[0].weights) - NEAR,
     ),
 )  # fmt: skip
