@@ -4,6 +4,7 @@ import base64
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,7 @@ def test_a_part_may_have_a_budget_of_its_own(seeing: Engine) -> None:
 # Generation beside the reference
 
 CALM, CANVAS, NEVER = 0.4, 8, 10**6
+OLD = [int(part) for part in version("transformers").split(".")[:2]] < [5, 18]
 BRANCH_ENDS = (
     "post_attention_layernorm.weight",
     "post_feedforward_layernorm.weight",
@@ -298,6 +300,7 @@ def patches(rows: int, columns: int, seed: int = 0) -> PreparedImage:
     return PreparedImage(rows, columns, rows * columns // 9, f"{seed} {rows} {columns}", numbers)
 
 
+@pytest.mark.skipif(OLD, reason="transformers 5.17 goes on otherwise behind images that it did not read itself")
 @pytest.mark.numbers
 @pytest.mark.parametrize("parts", [[5, (6, 6), 4], [3, (12, 9), 4], [(6, 6), (6, 3), 9]])
 def test_a_generation_is_that_of_the_reference_under_the_rule(
