@@ -10,13 +10,13 @@ from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import merge
+from gesso.models.adapters import merge_if_possible
 from gesso.models.device import pick_device
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import dtype_name
 from gesso.models.family import family_of, load_family, only_diffusion_gemma, read_defaults
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder, stored_quantization
+from gesso.models.loading import load_folder
 from gesso.models.other_base import OtherBaseWarning, other_base
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
@@ -116,9 +116,9 @@ def load(
         needs_all = [name for name in ("adapter", "cuda_graphs") if given[name]]
         offload = offload_request(pick_device(device), _bytes_of(device_memory), TABLE_BYTES, needs_all, tell)
         model = load_folder(folder, device, dtype, offload=offload)
-        # Neither a delta for each of encoder and decoder nor one of packed weights can be merged into what it is of.
-        if merged is not None and not load_adapter(model, merged).separate and stored_quantization(folder) is None:
-            merge(model)
+        if merged is not None:
+            load_adapter(model, merged)
+            merge_if_possible(model)
         runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=_load_tower(folder, device, dtype))
     if merged is not None and (told := other_base(merged, str(path))):
         warnings.warn(told, OtherBaseWarning, stacklevel=2)

@@ -8,6 +8,9 @@ import pytest
 from oracle import Shape, random_model
 
 from cli.conftest import Gesso
+from gesso.api import load
+from gesso.models.adapters import adapted_layers
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 
 
@@ -170,6 +173,9 @@ def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:
     assert not (tmp_path / "merged").exists()
     asked = ("generate", "one plus one", "--max-new-tokens", 8, "--model", out, "--seed", 0)
     assert gesso(*asked, "--adapter", adapter).code == 0
+    engine = load(str(out), adapter=adapter)
+    assert isinstance(engine.model, DiffusionGemma)
+    assert len(list(adapted_layers(engine.model))) > 0, "beside the packed weights, not left out"
     again = gesso("quantize", out, "--to", "int8", "--out", tmp_path / "again")
     assert again.code == 2
     assert "is quantized already" in again.err

@@ -17,7 +17,7 @@ from gesso.errors import CheckpointError, ConfigError, OptionError
 from gesso.models import adapter_switch
 from gesso.models.adapter_files import CONFIG, WEIGHTS, load_adapter, save_adapter
 from gesso.models.adapter_switch import AdapterSwitch
-from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, targets
+from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, merge_if_possible, targets
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -132,6 +132,15 @@ def test_four_bit_weights_are_not_merged_into(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"layers\.0\.attention\.q_proj is quantized"):
         merge(model)
     assert list(adapted_layers(model)), "nothing was merged halfway"
+    randomise_adapter(model)
+    beside = outputs(model)
+    merge_if_possible(model)
+    assert list(adapted_layers(model)), "left beside what it cannot be merged into"
+    assert_same(outputs(model), beside)
+    whole = random_model(WIDE)
+    attach(whole, LoraConfig())
+    merge_if_possible(whole)
+    assert not list(adapted_layers(whole))
 
 
 @pytest.mark.usefixtures("dequantized")

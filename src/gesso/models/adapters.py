@@ -139,6 +139,14 @@ def merge(model: DiffusionGemma) -> None:
         put_layer(model, name, layer.base)
 
 
+def merge_if_possible(model: DiffusionGemma) -> None:
+    """Merges the adapter, or leaves it beside the weights: packed ones, and those that encoder and decoder share with a
+    delta each, hold none."""
+    packed = any(isinstance(layer.base, QuantizedLinear | QuantizedExperts) for _, layer in adapted_layers(model))
+    if not packed and not separate(model):
+        merge(model)
+
+
 def _add(weight: Tensor, delta: Tensor) -> None:
     weight.copy_(weight.float() + delta)
 

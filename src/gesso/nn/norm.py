@@ -74,7 +74,7 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     if x.device.type not in ("cpu", "meta"):
         out: Tensor = F.rms_norm(wide, x.shape[-1:], scale, eps)
     elif torch.is_grad_enabled() and torch.compiler.is_compiling():
-        # PyTorch 2.11 traces a gradient that asks whether it is differentiated as one that is, and loses it.
+        # Of the function above PyTorch 2.11 traces gradients of zero.
         out = _definition(wide, scale, eps=eps)
     elif compiled or torch.is_grad_enabled():
         out = _RMSNorm.apply(wide, scale, eps, compiled)  # type: ignore[no-untyped-call]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gesso.config import ModelConfig
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import merge
+from gesso.models.adapters import merge_if_possible
 from gesso.models.loading import outline, read_tensors, stored_quantization
 from gesso.pipeline_parallel.model import StagedModel
 from gesso.ranks.group import RankGroup
@@ -12,7 +12,7 @@ from gesso.ranks.group import RankGroup
 
 def load_stage(folder: Path, dtype: str, adapter: str | None, group: RankGroup) -> StagedModel:
     """Loads a stage onto the group's device, with an adapter where one is given: merged, or beside the weights where
-    encoder and decoder have a delta each.
+    they are packed, or encoder and decoder have a delta each.
 
     Raises:
         CheckpointError, ConfigError: see `gesso.models.loading.load_folder`.
@@ -28,6 +28,7 @@ def load_stage(folder: Path, dtype: str, adapter: str | None, group: RankGroup) 
     loaded = read_tensors(folder, found, model.state_dict(), lambda name: group.device, model.holds)
     model.load_state_dict(loaded, strict=False, assign=True)
     model.eval().requires_grad_(False)
-    if adapter is not None and not load_adapter(model, Path(adapter)).separate:
-        merge(model)
+    if adapter is not None:
+        load_adapter(model, Path(adapter))
+        merge_if_possible(model)
     return model

@@ -8,7 +8,7 @@ from torch import Tensor
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import adapted_layers, adapter_parameters, merge, put_layer, wrap
+from gesso.models.adapters import adapted_layers, adapter_parameters, merge_if_possible, put_layer, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts
 from gesso.ranks.group import RankGroup
@@ -72,7 +72,7 @@ def load_adapter_part(model: DiffusionGemma, folder: Path) -> LoraConfig:
 
 
 def load_part(folder: Path, dtype: str, adapter: str | None, group: RankGroup) -> ShardedModel:
-    """Loads a rank's part of a checkpoint with an adapter merged into it, where one is given.
+    """Loads a rank's part of a checkpoint with an adapter merged into it, or beside packed weights, where one is given.
 
     Raises:
         CheckpointError: the checkpoint or the adapter cannot be used.
@@ -82,5 +82,5 @@ def load_part(folder: Path, dtype: str, adapter: str | None, group: RankGroup) -
     model = load_shard(folder, dtype, group)
     if adapter is not None:
         load_adapter_part(model, Path(adapter))
-        merge(model)
+        merge_if_possible(model)
     return model
