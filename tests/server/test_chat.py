@@ -332,6 +332,18 @@ def test_a_call_can_be_demanded(client: TestClient, service: FakeService, choice
     assert options(client, service, tools=tools, tool_choice=choice) == {"tools": tools, "tool_choice": choice}
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_some_of_the_tools_are_allowed(client: TestClient, service: FakeService, mode: str) -> None:
+    """The prompt tells of the others as little as if they were not there."""
+    named = {"type": "function", "function": {"name": "clock"}}
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [named]}}
+    asked = options(client, service, tools=[WEATHER, CLOCK], tool_choice=choice)
+    assert asked == {"tools": [CLOCK], **({"tool_choice": mode} if mode == "required" else {})}
+    wrong = refusal(client, tools=[WEATHER], tool_choice=choice)
+    assert wrong["param"] == "tool_choice.allowed_tools"
+    assert "clock" in wrong["message"]
+
+
 def test_one_call_at_most_and_strict_arguments_can_be_asked_for(client: TestClient, service: FakeService) -> None:
     tools = [{"type": "function", "function": {**CLOCK["function"], "strict": True}}]
     asked = options(client, service, tools=tools, parallel_tool_calls=False)

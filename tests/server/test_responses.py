@@ -446,3 +446,50 @@ def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
             count(model="mini", input=[{"role": "user", "content": [image]}])
     assert counted == used
     assert long.value.param == "input"
+
+
+def test_a_stored_response_tells_what_it_answered(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    service.events = [block("", "", [CALL]), Finished(result(text="", tool_calls=(CALL,)))]
+    said: Any = {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+    first = client.responses.create(model="mini", input=[said], tools=[WEATHER])
+    service.events = FakeService().events
+    output: Any = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "rain"}
+    second = client.responses.create(model="mini", input=[output], previous_response_id=first.id)
+    third = client.responses.create(model="mini", input="And?", previous_response_id=second.id)
+    whole = client.responses.input_items.list(third.id, order="asc").data
+    kinds = [item.type for item in whole]
+    assert kinds == ["message", "function_call", "function_call_output", "message", "message"]
+    assert [item.status for item in whole] == ["completed"] * 5
+    assert whole[1].id == first.output[0].id
+    assert whole[3].content[0].text == "Hello there"
+    assert (whole[4].role, whole[4].content[0].type, whole[4].content[0].text) == ("user", "input_text", "And?")
+    # The client asks for page after page; the newest come first.
+    assert [item.id for item in client.responses.input_items.list(third.id, limit=2)] == [i.id for i in whole[::-1]]
+    assert client.responses.input_items.list(first.id).data[0].content[0].text == "Hi"
+
+
+def test_items_of_a_page_that_is_none_are_refused(client: TestClient) -> None:
+    path = f"{PATH}/{respond(client)['id']}/input_items"
+    assert client.get(f"{PATH}/resp_0/input_items").json()["error"]["code"] == "response_not_found"
+    wrong = client.get(path, params={"after": "msg_0"})
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "after")
+    assert client.get(path, params={"limit": "0"}).json()["error"]["param"] == "limit"
+    assert client.get(path, params={"order": "up"}).json()["error"]["param"] == "order"
+    last = client.get(path).json()["last_id"]
+    assert client.get(path, params={"after": last}).json() == {
+        "object": "list", "data": [], "first_id": "", "last_id": "", "has_more": False,
+    }  # fmt: skip
+
+
+def test_some_of_the_tools_are_allowed(client: TestClient, service: FakeService) -> None:
+    other = {**WEATHER, "name": "clock"}
+    choice = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "clock"}]}
+    answer = respond(client, tools=[WEATHER, other], tool_choice=choice)
+    assert answer["tool_choice"] == choice
+    assert [tool["name"] for tool in answer["tools"]] == ["weather", "clock"]
+    options = service.requests[-1].options
+    assert [tool["function"]["name"] for tool in options["tools"]] == ["clock"]
+    assert options["tool_choice"] == "required"
+    wrong = refusal(client, PATH, model="mini", input="Hi", tools=[WEATHER], tool_choice=choice)
+    assert (wrong["param"], wrong["message"]) == ("tool_choice.tools", "tool_choice.tools: no tool has the name clock")

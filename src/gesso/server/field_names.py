@@ -60,6 +60,7 @@ RESPONSES = FieldNames(
         "reasoning_effort": "reasoning.effort",
         "thinking_budget": "reasoning.effort",
         "tool_choice.function.name": "tool_choice.name",
+        "tool_choice.allowed_tools": "tool_choice.tools",
         "messages": "input",
     },
 )

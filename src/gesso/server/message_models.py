@@ -10,6 +10,7 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Re
 
 MAX_MESSAGES = 2048
 MAX_PARTS = 1024
+MAX_TOOLS = 128
 """Parts of one message."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a client wants the model to think, in OpenAI's words."""
@@ -151,3 +152,20 @@ class NamedFunction(Strict):
 class NamedTool(Strict):
     type: Literal["function"]
     function: NamedFunction
+
+
+class AllowedTools(Strict):
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[NamedTool], FirstError, Field(min_length=1, max_length=MAX_TOOLS)]
+
+
+class AllowedToolChoice(Strict):
+    """Leaves some of the tools; the prompt tells of no others."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+ToolChoice = (
+    Literal["auto", "none", "required"] | Annotated[NamedTool | AllowedToolChoice, Field(discriminator="type")] | None
+)

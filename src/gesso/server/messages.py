@@ -152,9 +152,9 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
         options["logprobs"] = request.top_logprobs or 0
     thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))
     if request.tools and request.tool_choice != "none":
-        options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.tools]
+        options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.allowed_tools]
         if request.asks_for_calls:
-            choice = request.tool_choice
+            choice = request.wanted_calls
             options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
         if request.parallel_tool_calls is False:
             options["parallel_tool_calls"] = False

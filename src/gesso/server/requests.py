@@ -5,7 +5,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gesso.generation import MOST_LOGPROBS, SAMPLING
-from gesso.server.message_models import Content, Effort, Messages, NamedTool, Tool
+from gesso.server.message_models import (
+    MAX_TOOLS,
+    AllowedToolChoice,
+    Content,
+    Effort,
+    Messages,
+    NamedTool,
+    Tool,
+    ToolChoice,
+)
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.schema import (
     Bounded,
@@ -167,8 +176,8 @@ class ChatRequest(Sampling):
     max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
-    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
     chat_template_kwargs: TemplateOptions | None = None
@@ -192,7 +201,22 @@ class ChatRequest(Sampling):
     @property
     def asks_for_calls(self) -> bool:
         """Says whether the answer is calls of tools and nothing else."""
-        return bool(self.tools) and self.tool_choice not in (None, "none", "auto")
+        return bool(self.tools) and self.wanted_calls not in (None, "none", "auto")
+
+    @property
+    def wanted_calls(self) -> str | NamedTool | None:
+        """Says whether there are to be calls: the mode, where `tool_choice` leaves some of the tools."""
+        choice = self.tool_choice
+        return choice.allowed_tools.mode if isinstance(choice, AllowedToolChoice) else choice
+
+    @property
+    def allowed_tools(self) -> list[Tool]:
+        """Lists the tools that `tool_choice` leaves; all, where it names none."""
+        tools, choice = self.tools or [], self.tool_choice
+        if not isinstance(choice, AllowedToolChoice):
+            return tools
+        allowed = {tool.function.name for tool in choice.allowed_tools.tools}
+        return [tool for tool in tools if tool.function.name in allowed]
 
     @model_validator(mode="after")
     def _check_together(self) -> "ChatRequest":
@@ -216,6 +240,10 @@ class ChatRequest(Sampling):
             raise contradiction("tools", "two have the same name")
         if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
             raise contradiction("tool_choice.function.name", "no tool has this name")
+        if isinstance(self.tool_choice, AllowedToolChoice):
+            for tool in self.tool_choice.allowed_tools.tools:
+                if tool.function.name not in names:
+                    raise contradiction("tool_choice.allowed_tools", f"no tool has the name {tool.function.name}")
         return self
 
 

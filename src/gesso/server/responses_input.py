@@ -3,20 +3,29 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from gesso.server.body import checked
 from gesso.server.requests import ChatRequest
 from gesso.server.responses_models import (
     LOGPROBS,
+    AllowedFunctions,
     CallItem,
     CallOutputItem,
     ImagePart,
     Item,
     MessageItem,
     NamedFunction,
+    ReasoningItem,
     ResponsesRequest,
     SchemaFormat,
     TextPart,
 )
+from gesso.server.responses_output import new_id
+
+_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
+_ID_OF = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
+"""What the id of an item begins with, by its type."""
 
 
 def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> ChatRequest:
@@ -47,11 +56,17 @@ def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> 
             {"type": "function", "function": tool.model_dump(exclude={"type"}, exclude_none=True)}
             for tool in body.tools
         ]
-    choice = body.tool_choice
-    given["tool_choice"] = (
-        {"type": "function", "function": {"name": choice.name}} if isinstance(choice, NamedFunction) else choice
-    )
+    given["tool_choice"] = _choice(body.tool_choice)
     return checked(ChatRequest, given)
+
+
+def _choice(choice: str | NamedFunction | AllowedFunctions | None) -> Any:
+    if isinstance(choice, NamedFunction):
+        return {"type": "function", "function": {"name": choice.name}}
+    if isinstance(choice, AllowedFunctions):
+        tools = [_choice(tool) for tool in choice.tools]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
+    return choice
 
 
 def _plain(part: Any) -> Any:
@@ -68,10 +83,32 @@ def _format(body: ResponsesRequest) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": told}
 
 
-def input_messages(given: str | Sequence[Item]) -> list[dict[str, Any]]:
+def items_of(given: str | Sequence[Item]) -> Sequence[Item]:
+    """Returns input as items; a text is what the user says."""
+    return [MessageItem(role="user", content=given)] if isinstance(given, str) else given
+
+
+def stored_items(given: Sequence[dict[str, Any]]) -> list[Item]:
+    """Reads items that were told."""
+    return _ITEMS.validate_python(given)
+
+
+def told_item(item: Item) -> dict[str, Any]:
+    """Makes of an item what is told of it: with an id, and what a message says in parts."""
+    kind = item.type or "message"
+    told = {**item.model_dump(exclude_none=True), "type": kind}
+    if isinstance(item, MessageItem) and isinstance(item.content, str):
+        part: dict[str, Any] = {"type": "input_text", "text": item.content}
+        if item.role == "assistant":
+            part = {"type": "output_text", "text": item.content, "annotations": [], "logprobs": []}
+        told["content"] = [part]
+    if isinstance(item, ReasoningItem):
+        told.setdefault("summary", [])
+    return {**told, "id": item.id or new_id(_ID_OF[kind]), "status": item.status or "completed"}
+
+
+def input_messages(given: Sequence[Item]) -> list[dict[str, Any]]:
     """Returns items as messages of a chat completion; calls belong to the answer before them."""
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
     messages: list[dict[str, Any]] = []
     for item in given:
         if isinstance(item, MessageItem):

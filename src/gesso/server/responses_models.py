@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator,
 from pydantic_core import PydanticCustomError
 
 from gesso.generation import MOST_LOGPROBS
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Effort
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import (
@@ -124,6 +124,21 @@ class NamedFunction(Strict):
     name: FunctionName
 
 
+class AllowedFunctions(Strict):
+    """Leaves some of the tools; the prompt tells of no others."""
+
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[NamedFunction], FirstError, Field(min_length=1, max_length=MAX_TOOLS)]
+
+
+ToolChoice = (
+    Literal["auto", "none", "required"]
+    | Annotated[NamedFunction | AllowedFunctions, Field(discriminator="type")]
+    | None
+)
+
+
 class PlainFormat(Strict):
     type: Literal["text"]
 
@@ -162,8 +177,8 @@ class ResponsesPrompt(Strict):
     instructions: str | None = None
     previous_response_id: str | None = None
     text: TextConfig | None = None
-    tools: Annotated[list[FunctionTool], FirstError, Field(max_length=128)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
+    tools: Annotated[list[FunctionTool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     truncation: Annotated[Literal["disabled"] | None, only("disabled", because="nothing is cut off a prompt")] = None
@@ -214,6 +229,14 @@ class ResponsesRequest(ResponsesPrompt):
         if self.top_logprobs is not None and LOGPROBS not in (self.include or ()):
             raise contradiction("top_logprobs", f"needs include: [{LOGPROBS}]")
         return self
+
+
+class InputItemsQuery(Strict):
+    """Asks for the items that a stored response answered."""
+
+    after: str | None = None
+    limit: Annotated[int, Field(strict=False, ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
 
 
 class StoredResponseQuery(Strict):

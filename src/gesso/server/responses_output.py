@@ -84,21 +84,6 @@ def output_items(result: GenerationResult, tokenizer: Tokenizer) -> list[dict[st
     return [*items, *(_call(new_id("fc"), new_id("call"), call, "completed") for call in result.tool_calls)]
 
 
-def answer_messages(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Makes of an answer's items the message of a chat completion that a later request goes on from."""
-    text = "".join(part["text"] for item in items if item["type"] == "message" for part in item["content"])
-    calls = [
-        {
-            "id": item["call_id"],
-            "type": "function",
-            "function": {"name": item["name"], "arguments": item["arguments"]},
-        }
-        for item in items
-        if item["type"] == "function_call"
-    ]
-    return [{"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}]
-
-
 def _reasoning(identity: str, text: str, status: str) -> dict[str, Any]:
     content = [{"type": "reasoning_text", "text": text}] if text else []
     return {"id": identity, "type": "reasoning", "summary": [], "content": content, "status": status}

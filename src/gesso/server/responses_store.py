@@ -16,8 +16,8 @@ class StoredResponse:
 
     body: dict[str, Any]
     """The response as it was answered."""
-    messages: tuple[dict[str, Any], ...]
-    """Messages of a chat completion, without instructions."""
+    input: tuple[dict[str, Any], ...]
+    """All items that it answers, those of earlier responses among them, without instructions."""
     size: int
 
 
@@ -29,9 +29,9 @@ class ResponseStore:
         self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
         self._held = 0
 
-    def put(self, body: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:
+    def put(self, body: dict[str, Any], given: Sequence[dict[str, Any]]) -> None:
         """Keeps a response; one that is larger than the bound is not kept."""
-        stored = StoredResponse(body, tuple(messages), _size(body) + _size(messages))
+        stored = StoredResponse(body, tuple(given), _size(body) + _size(given))
         if stored.size > self._characters:
             return
         self._kept[body["id"]] = stored
