@@ -11,7 +11,7 @@ from gesso.engine.events import Failed, Finished
 from gesso.models.card import ModelCard, Skill
 from gesso.text.output import ToolCall
 from server.conftest import make_client, running
-from server.fake import FakeService, block, result
+from server.fake import FakeService, block, logprobs, result
 
 CALL = ToolCall("weather", '{"city": "Köln"}')
 WEATHER: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
@@ -275,3 +275,38 @@ def test_sdk_tools(scripted: tuple[FakeService, Any]) -> None:
     service.events = FakeService().events
     said = [*ASKED, first.message, {"role": "tool", "tool_name": "weather", "content": "rain"}]
     assert client.chat(model="mini", messages=said, tools=[WEATHER]).message.content == "Hello there"
+
+
+def test_log_probabilities(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    whole = result(text="fig", logprobs=logprobs("fig"))
+    service.events = [block("fig", logprobs=logprobs("fig")), Finished(whole)]
+    told = client.chat("mini", messages=ASKED, logprobs=True, top_logprobs=2)
+    assert service.requests[-1].options["logprobs"] == 2
+    assert "".join(token.token for token in told.logprobs) == "fig"
+    assert told.logprobs[0].top_logprobs[0].token == logprobs("fig")[0].top[0][1]
+    lines = list(client.chat("mini", messages=ASKED, logprobs=True, stream=True))
+    assert service.requests[-1].options["logprobs"] == 0
+    assert lines[0].logprobs == told.logprobs
+    assert lines[-1].logprobs is None
+    raw = client.generate("mini", "Hi", raw=True, logprobs=True, top_logprobs=1)
+    assert service.requests[-1].options["logprobs"] == 1
+    assert raw.logprobs == told.logprobs
+    service.events = FakeService().events
+    assert client.generate("mini", "Hi").logprobs is None
+
+
+def test_log_probabilities_that_cannot_be(client: TestClient) -> None:
+    def refused(path: str, **fields: Any) -> str:
+        response = client.post(path, json={"model": "mini", **fields})
+        assert response.status_code == 400
+        return str(response.json()["error"])
+
+    assert "needs logprobs: true" in refused("/api/chat", messages=ASKED, top_logprobs=2)
+    assert "20" in refused("/api/chat", messages=ASKED, logprobs=True, top_logprobs=21)
+    assert "suffix" in refused("/api/generate", prompt="a", suffix="b", logprobs=True)
+
+
+def test_what_clients_of_before_send_is_taken(client: TestClient, service: FakeService) -> None:
+    ask(client, "/api/generate", prompt="Hi", context=[], options={"num_predict": -2})
+    assert "max_new_tokens" not in service.requests[-1].options

@@ -20,7 +20,15 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
-from gesso.server.report import LeadingSpace, block, diffusion_report, frame_report, prediction_report, usage
+from gesso.server.report import (
+    LeadingSpace,
+    block,
+    diffusion_report,
+    frame_report,
+    prediction_report,
+    token_logprobs,
+    usage,
+)
 from gesso.server.requests import ChatRequest, wants_drafts
 from gesso.server.responses import (
     ChatChoice,
@@ -32,9 +40,7 @@ from gesso.server.responses import (
     Finish,
     FunctionCall,
     Message,
-    TokenLogprobs,
     ToolCall,
-    TopLogprob,
     respond,
 )
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
@@ -163,19 +169,7 @@ def wire_call(call: ParsedCall, index: int | None = None) -> ToolCall:
 
 
 def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> ChatLogprobs:
-    content = [
-        TokenLogprobs(
-            token=token.text,
-            logprob=token.logprob,
-            bytes=list(tokenizer.piece_bytes(token.token)),
-            top_logprobs=[
-                TopLogprob(token=text, logprob=logprob, bytes=list(tokenizer.piece_bytes(other)))
-                for other, text, logprob in token.top
-            ],
-        )
-        for token in tokens
-    ]
-    return ChatLogprobs(content=content, refusal=None)
+    return ChatLogprobs(content=token_logprobs(tokens, tokenizer), refusal=None)
 
 
 async def _chunks(

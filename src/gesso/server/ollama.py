@@ -11,7 +11,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from gesso.engine.events import BlockCommitted, Finished
-from gesso.engine.result import GenerationResult
+from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import UntypedJsonRoute, checked
 from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
@@ -21,9 +21,10 @@ from gesso.server.errors import ApiError, error_body
 from gesso.server.fill import insert
 from gesso.server.ollama_catalogue import plain_name
 from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
-from gesso.server.report import diffusion_report
+from gesso.server.report import diffusion_report, token_logprobs
 from gesso.server.requests import ChatRequest, CompletionRequest
 from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
+from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall
 
 NDJSON = "application/x-ndjson"
@@ -34,6 +35,7 @@ Write = Callable[[str, str, tuple[ToolCall, ...]], dict[str, Any]]
 def ollama_routes(context: Context) -> APIRouter:
     """Makes the routes of Ollama's interface over this engine."""
     router = APIRouter(route_class=UntypedJsonRoute, tags=["completions"])
+    tokenizer = context.service.engine.tokenizer
 
     @router.post("/api/chat", response_model=None)
     async def chat(body: OllamaChatRequest, http: HttpRequest) -> Response:
@@ -48,7 +50,7 @@ def ollama_routes(context: Context) -> APIRouter:
             for place in range(len(message.images or ()))
         ]
         choices = await submit_chat(context, request, http, places=places)
-        return await _answer(body, choices, http, _message)
+        return await _answer(body, choices, http, _message, tokenizer)
 
     @router.post("/api/generate", response_model=None)
     async def generate(body: OllamaGenerateRequest, http: HttpRequest) -> Response:
@@ -67,14 +69,16 @@ def ollama_routes(context: Context) -> APIRouter:
             line = _line(body.model, {"response": found.text}, **ended)
             return _lines([line]) if body.streams else JSONResponse(line)
         if body.raw:
-            wanted = checked(CompletionRequest, {**_settings(body, name), "prompt": body.prompt, **_outputs(body)})
+            likely = {"logprobs": body.top_logprobs or 0} if body.logprobs else {}
+            given = {**_settings(body, name), "prompt": body.prompt, **_outputs(body), **likely}
+            wanted = checked(CompletionRequest, given)
             choices = await submit_text(context, wanted, http)
         else:
             system = [{"role": "system", "content": body.system}] if body.system else []
             asked: list[dict[str, Any]] = [*system, {"role": "user", "content": _content(body.prompt, body.images)}]
             places = [f"images[{place}]" for place in range(len(body.images or ()))]
             choices = await submit_chat(context, chat_request(body, name, asked, ()), http, places=places)
-        return await _answer(body, choices, http, _response)
+        return await _answer(body, choices, http, _response, tokenizer)
 
     return router
 
@@ -96,7 +100,7 @@ def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
         given |= options.model_dump(include={"temperature", "top_p", "top_k", "seed", "stop"}, exclude_none=True)
         if options.seed == -1:
             del given["seed"]
-        given["max_tokens"] = None if options.num_predict in (None, -1) else options.num_predict
+        given["max_tokens"] = None if options.num_predict in (None, -1, -2) else options.num_predict
     if body.diffusion is not None:
         given["diffusion"] = body.diffusion.model_dump(exclude_unset=True)
     return given
@@ -123,6 +127,8 @@ def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]],
     elif body.format:
         schema = {"name": "answer", "schema": body.format}
         given["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if body.logprobs:
+        given |= {"logprobs": True, "top_logprobs": body.top_logprobs}
     if isinstance(body.think, str):
         given["reasoning_effort"] = body.think
     elif body.think is not None:
@@ -168,25 +174,32 @@ def _content(text: str, images: Sequence[str] | None) -> str | list[dict[str, An
     return [*shown, *([{"type": "text", "text": text}] if text else [])]
 
 
-async def _answer(body: OllamaRequest, choices: Choices, http: HttpRequest, write: Write) -> Response:
+async def _answer(
+    body: OllamaRequest, choices: Choices, http: HttpRequest, write: Write, tokenizer: Tokenizer
+) -> Response:
     started = time.monotonic()
     if body.streams:
-        lines = _stream(body.model, choices, write, started)
+        lines = _stream(body.model, choices, write, started, tokenizer)
         return EventStream(choices, lines, failure=_failure, last=b"", media_type=NDJSON)
     (result,) = await choices.wait(http.receive)
-    fields = write(result.text, result.reasoning, result.tool_calls)
+    fields = {**write(result.text, result.reasoning, result.tool_calls), **_logprobs(result.logprobs, tokenizer)}
     return JSONResponse(_line(body.model, fields, **_end(result, started)))
 
 
-async def _stream(model: str, choices: Choices, write: Write, started: float) -> AsyncIterator[bytes]:
+async def _stream(
+    model: str, choices: Choices, write: Write, started: float, tokenizer: Tokenizer
+) -> AsyncIterator[bytes]:
     """One line for each block, empty ones while nothing happens, and a last one with what it took."""
     async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield _encoded(_line(model, write("", "", ()), done=False))
             continue
         _, happened = item
-        if isinstance(happened, BlockCommitted) and (happened.text or happened.reasoning or happened.tool_calls):
-            yield _encoded(_line(model, write(happened.text, happened.reasoning, happened.tool_calls), done=False))
+        if isinstance(happened, BlockCommitted):
+            likely = _logprobs(happened.logprobs, tokenizer)
+            if happened.text or happened.reasoning or happened.tool_calls or likely:
+                fields = write(happened.text, happened.reasoning, happened.tool_calls)
+                yield _encoded(_line(model, {**fields, **likely}, done=False))
         elif isinstance(happened, Finished):
             yield _encoded(_line(model, write("", "", ()), **_end(happened.result, started)))
 
@@ -207,6 +220,11 @@ def _response(text: str, thinking: str, calls: tuple[ToolCall, ...]) -> dict[str
     if calls:
         extra["tool_calls"] = _message("", "", calls)["message"]["tool_calls"]
     return {"response": text, **extra}
+
+
+def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A line's field of them, where they were asked for."""
+    return {"logprobs": [token.model_dump() for token in token_logprobs(tokens, tokenizer)]} if tokens else {}
 
 
 def _line(model: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:

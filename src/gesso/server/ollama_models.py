@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Tool
 from gesso.server.option_fields import rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion, wants_drafts
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only
 
 _SHARED = ("temperature", "top_p", "top_k")
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
@@ -63,8 +64,8 @@ class ModelOptions(Strict):
 
     seed: Annotated[int, Field(ge=-1, lt=2**63 - MAX_CHOICES)] | None = None
     """-1: another one each time."""
-    num_predict: Annotated[int, Field(ge=-1)] | None = None
-    """Most tokens of the answer; -1: as many as there is room for by default."""
+    num_predict: Annotated[int, Field(ge=-2)] | None = None
+    """Most tokens of the answer; -1 and -2: as many as there is room for by default."""
     num_ctx: Annotated[int, Field(ge=1)] | None = None
     """Tokens that there must be room for."""
     stop: (
@@ -96,7 +97,7 @@ class ModelOptions(Strict):
     @model_validator(mode="after")
     def _check_length(self) -> "ModelOptions":
         if self.num_predict == 0:
-            raise contradiction("options.num_predict", "must be at least 1, or -1")
+            raise contradiction("options.num_predict", "must be at least 1, or -1 or -2")
         return self
 
 
@@ -133,8 +134,8 @@ class OllamaRequest(Strict):
     options: ModelOptions | None = None
     think: bool | Literal["low", "medium", "high"] | None = None
     keep_alive: Annotated[str | float | None, Field(description=NO_EFFECT)] = None
-    logprobs: Annotated[bool | None, only(False, because="use /v1/chat/completions")] = None
-    top_logprobs: Annotated[int | None, only(0, because="use /v1/chat/completions")] = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     diffusion: Diffusion | None = None
 
     @property
@@ -143,9 +144,11 @@ class OllamaRequest(Strict):
         return self.stream is not False
 
     @model_validator(mode="after")
-    def _check_frames(self) -> "OllamaRequest":
+    def _check_report(self) -> "OllamaRequest":
         if wants_drafts(self.diffusion):
             raise contradiction("diffusion.draft_frames", "use /v1/chat/completions, whose streams have events")
+        if self.top_logprobs and not self.logprobs:
+            raise contradiction("top_logprobs", "needs logprobs: true")
         return self
 
 
@@ -167,7 +170,7 @@ class OllamaGenerateRequest(OllamaRequest):
     suffix: str | None = None
     images: Images = None
     template: Annotated[str | None, only("", because="the model's own template is used")] = None
-    context: Annotated[list[int] | None, refused("use /api/chat for conversations")] = None
+    context: Annotated[list[int] | None, only([], because="use /api/chat for conversations")] = None
 
     @model_validator(mode="after")
     def _check_together(self) -> "OllamaGenerateRequest":
@@ -177,6 +180,6 @@ class OllamaGenerateRequest(OllamaRequest):
             raise contradiction("think", "does not go with raw: there is no template to ask for it")
         if self.images and (self.raw or self.suffix):
             raise contradiction("images", "goes with the template alone: neither with raw nor with suffix")
-        if self.suffix and (self.system or self.format or self.think):
+        if self.suffix and (self.system or self.format or self.think or self.logprobs):
             raise contradiction("suffix", "goes with a prompt alone: the text between them is filled in as it is")
         return self

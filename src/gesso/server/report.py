@@ -6,8 +6,17 @@ from typing import Any
 from anyio import to_thread
 
 from gesso.engine.events import BlockCommitted, DenoisingFrame
-from gesso.engine.result import GenerationResult
-from gesso.server.responses import Block, CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
+from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.server.responses import (
+    Block,
+    CachedTokens,
+    CompletionDetails,
+    DiffusionReport,
+    Draft,
+    TokenLogprobs,
+    TopLogprob,
+    Usage,
+)
 from gesso.text.tokenizer import Tokenizer
 
 
@@ -84,6 +93,22 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
         converged=list(result.converged),
         tokens_per_forward=round(result.tokens_per_forward, 3),
     )
+
+
+def token_logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> list[TokenLogprobs]:
+    """Reports how likely each token of an answer is, and others beside it."""
+    return [
+        TokenLogprobs(
+            token=token.text,
+            logprob=token.logprob,
+            bytes=list(tokenizer.piece_bytes(token.token)),
+            top_logprobs=[
+                TopLogprob(token=text, logprob=logprob, bytes=list(tokenizer.piece_bytes(other)))
+                for other, text, logprob in token.top
+            ],
+        )
+        for token in tokens
+    ]
 
 
 class LeadingSpace:

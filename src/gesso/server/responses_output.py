@@ -9,7 +9,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
-from gesso.server.report import LeadingSpace, diffusion_report, frame_report
+from gesso.server.report import LeadingSpace, diffusion_report, frame_report, token_logprobs
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, comment, event
 from gesso.text.tokenizer import Tokenizer
@@ -107,13 +107,7 @@ def _call(identity: str, call_id: str, call: ToolCall, status: str) -> dict[str,
 
 
 def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    def told(token: int, text: str, logprob: float) -> dict[str, Any]:
-        return {"token": text, "logprob": logprob, "bytes": list(tokenizer.piece_bytes(token))}
-
-    return [
-        {**told(token.token, token.text, token.logprob), "top_logprobs": [told(*other) for other in token.top]}
-        for token in tokens
-    ]
+    return [token.model_dump() for token in token_logprobs(tokens, tokenizer)]
 
 
 class ResponseStream:
