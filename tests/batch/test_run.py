@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,6 +94,30 @@ def test_a_cancelled_run_writes_what_is_answered() -> None:
 
     asyncio.run(run())
     assert written(groups) == [1, 2, 3, 4, 5]
+
+
+def test_a_cancelled_run_writes_what_is_answered_while_the_disk_is_slow() -> None:
+    groups: list[list[str]] = []
+    answers: list[int] = []
+
+    async def run() -> None:
+        async def ask(request: BatchRequest) -> Answer:
+            answers.append(request.number)
+            return await answer(request)
+
+        def write(lines: Sequence[str]) -> None:
+            time.sleep(0.3)
+            groups.append(list(lines))
+
+        task = asyncio.create_task(run_batch(REQUESTS, str, ask, write, 4))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert 0 < len(answers) < len(REQUESTS)
+    assert sorted(written(groups)) == sorted(answers)
 
 
 CHILD = """

@@ -221,6 +221,8 @@ def test_seeds_go_on_behind_the_largest(tiny: Engine) -> None:
 
 def test_an_answer_is_one_canvas_where_nobody_says(tiny: Engine) -> None:
     assert run(tiny, max_new_tokens=None).scores == run(tiny).scores
+    narrow = run(tiny, max_new_tokens=None, canvas_length=4)
+    assert narrow.scores == run(tiny, max_new_tokens=4, canvas_length=4).scores
 
 
 def test_a_checkpoint_that_writes_token_by_token_has_particles_too(tmp_path: Path) -> None:

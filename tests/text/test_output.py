@@ -337,6 +337,16 @@ def test_a_call_comes_with_its_last_token(tokenizer: Tokenizer) -> None:
     assert parser.feed(last) == Delta(tool_calls=(F,))
 
 
+def test_what_stands_before_a_call_comes_before_it(tokenizer: Tokenizer) -> None:
+    """Also where it may begin a stop string, which never reaches over a call."""
+    parser = OutputParser(tokenizer, ["pear\nlime", "\n\n"])
+    deltas = [parser.feed(token) for token in tokenizer.encode(f"fig pear\n{WRITTEN_F}lime")]
+    place = next(number for number, delta in enumerate(deltas) if delta.tool_calls)
+    assert "".join(delta.text for delta in deltas[:place]) == "fig pear\n"
+    assert "".join(delta.text for delta in (*deltas[place:], parser.flush())) == "lime"
+    assert not parser.stopped
+
+
 def test_stop_strings_are_looked_for_in_a_call_only_when_it_is_text(tokenizer: Tokenizer) -> None:
     assert say(tokenizer, f"pear{WRITTEN_G} lime", "fig", "call", "\n") == ("pear lime", "", False)
     assert say(tokenizer, f"pear{BAD} lime", "g{") == ("pear<|tool_call>call:", "", True)

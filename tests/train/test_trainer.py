@@ -305,6 +305,14 @@ def test_a_run_goes_on_from_damaged_records(tmp_path: Path, damage: bytes) -> No
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "samples.jsonl"])
+def test_records_of_somebody_else_are_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"mine": 1}\n', "utf-8")
+    with pytest.raises(OptionError, match="is not of a run"):
+        train(recipe(steps=1), tmp_path, device="cpu")
+    assert (tmp_path / name).read_text("utf-8") == '{"mine": 1}\n'
+
+
 def test_the_loss_plot_is_a_picture(tmp_path: Path) -> None:
     train(recipe(steps=6, evaluate_every=2), tmp_path, device="cpu")
     plot_losses(tmp_path / "metrics.jsonl", tmp_path / "loss.png")

@@ -29,15 +29,20 @@ async def run_batch(
         BaseException: what a worker or the writer raised, the first one.
     """
     left = iter(requests)
-    answered: asyncio.Queue[str] = asyncio.Queue(maxsize=4 * workers)
+    answered: asyncio.Queue[str] = asyncio.Queue()
+    room = asyncio.Semaphore(4 * workers)
+    """Answers that may wait for the disk; a worker that has asked never waits to put its own."""
 
     async def work() -> None:
-        for request in left:
+        while True:
+            await room.acquire()
+            if (request := next(left, None)) is None:
+                return
             if request.problem is not None:
                 line = error_line(identity(request.number), request, request.problem.code, request.problem.message)
             else:
                 line = answer_line(identity(request.number), request, await ask(request))
-            await answered.put(line)
+            answered.put_nowait(line)
 
     async def collect() -> None:
         while True:
@@ -50,6 +55,8 @@ async def run_batch(
             except asyncio.CancelledError:
                 await writing
                 raise
+            for _ in group:
+                room.release()
 
     tasks = [asyncio.create_task(work()) for _ in range(workers)]
     writer = asyncio.create_task(collect())

@@ -172,8 +172,8 @@ def submit(
                 compiler.under_way[key] = made
             else:
                 continue
-        made.join()
-        return made
+        if made.join():  # else another request has joined it and gone, and it was given up
+            return made
 
 
 def _read(constraint: str | Expression | Language) -> tuple[Expression, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Applies a constraint to a request's output, canvas by canvas."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 import torch
@@ -16,17 +17,21 @@ from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 TABLE_BYTES = 256 * 2**20
 """Bytes of inference tables that are kept, on all devices together."""
+_building = threading.Lock()
 _tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(TABLE_BYTES)
 
 
 def get_lattice(automaton: TokenAutomaton, device: torch.device) -> Lattice:
     """Returns the inference tables of an automaton on a device; the most recently used stay cached, up to
     `TABLE_BYTES`."""
-    if (lattice := _tables.get((automaton, device))) is None:
-        lattice = Lattice(automaton, device)
-        lattice.prepare()
-        # Its automaton is counted here as well: a lattice keeps it when the compiler lets it go.
-        _tables.put((automaton, device), lattice, held_bytes(lattice))
+    if (lattice := _tables.get((automaton, device))) is not None:
+        return lattice
+    with _building:  # requests that waited for one automaton come together, and share what the first of them makes
+        if (lattice := _tables.get((automaton, device))) is None:
+            lattice = Lattice(automaton, device)
+            lattice.prepare()
+            # Its automaton is counted here as well: a lattice keeps it when the compiler lets it go.
+            _tables.put((automaton, device), lattice, held_bytes(lattice))
     return lattice
 
 

@@ -122,9 +122,11 @@ class OutputAssembler:
 
     def finish(self, reason: FinishReason) -> Delta:
         """Ends the answer and stops the clock; returns the text that was held back."""
-        self.finish_reason = reason
+        delta = self.parser.flush()
+        # A call that the answer ends in becomes text, and a stop string may stand in it.
+        self.finish_reason = "stop" if reason == "length" and self.parser.stopped else reason
         self.seconds = time.monotonic() - self.started if self.started else 0.0
-        return self.parser.flush()
+        return delta
 
     def close_canvas(
         self, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int, converged: bool

@@ -133,7 +133,8 @@ def particles(
     first = secrets.randbits(31) if given is None else given
     seeds = [numbered_seed(first, place) for place in range(number)]
     if options.get("max_new_tokens") is None:
-        options["max_new_tokens"] = engine.config.canvas_length
+        canvas_length = options.get("canvas_length") or engine.defaults.canvas_length
+        options["max_new_tokens"] = canvas_length or engine.config.canvas_length
     if options.get("mode") in (None, "auto"):
         options["mode"] = "canvas"
     states = [engine.start(Request(prompt, {**options, "seed": seed})) for seed in seeds]

@@ -151,4 +151,4 @@ def _thinking(body: MessagesRequest) -> dict[str, Any]:
         return {"reasoning_effort": effort}
     if EFFORT[effort] == MOST_THINKING:
         return {"thinking_budget": thinking.budget_tokens}
-    return {"thinking_budget": min(thinking.budget_tokens, max(0, int(body.max_tokens * EFFORT[effort]) - 2))}
+    return {"thinking_budget": min(thinking.budget_tokens, max(1, int(body.max_tokens * EFFORT[effort]) - 2))}

@@ -14,6 +14,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from anyio import to_thread
@@ -29,6 +30,8 @@ log = logging.getLogger("gesso.server")
 
 REST_SECONDS = 60.0
 """Seconds after which the worker looks again: for files whose time is over, and after a server that refused."""
+EXPIRED_TOGETHER = 4096
+"""Lines that are written at once behind the end of a window."""
 _End = Literal["completed", "cancelled", "expired"]
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS}
 """Errors of the system that are no fault of the batch, and may be over later."""
@@ -224,14 +227,21 @@ class BatchWorker:
         output, errors = self._journals
         if len(output.done) + len(errors.done) == scanned.lines:
             return "completed"
-        message = f"the batch's window of {batch.completion_window} ended before this line was answered"
-        expired = [
-            error_line(scanned.identity(request.number), request, "batch_expired", message)
-            for request in requests_of(self.store.path(self.store.file(batch.input_file_id)), batch.endpoint)
-            if scanned.identity(request.number) not in output.done | errors.done
-        ]
-        await to_thread.run_sync(errors.append, expired)
+        await to_thread.run_sync(self._expire, batch, scanned, output.done | errors.done)
         return "expired"
+
+    def _expire(self, batch: Batch, scanned: Scan, done: set[str]) -> None:
+        """Writes an error for every line that has no answer."""
+        assert self._journals is not None
+        message = f"the batch's window of {batch.completion_window} ended before this line was answered"
+        path = self.store.path(self.store.file(batch.input_file_id))
+        expired = (
+            error_line(scanned.identity(request.number), request, "batch_expired", message)
+            for request in requests_of(path, batch.endpoint)
+            if scanned.identity(request.number) not in done
+        )
+        while group := list(islice(expired, EXPIRED_TOGETHER)):
+            self._journals[1].append(group)
 
     def _cancelled(self, batch: Batch) -> bool:
         """Whether it was the batch that was cancelled, and not the worker."""

@@ -9,6 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Query
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive
@@ -95,6 +96,8 @@ async def _store(store: BatchStore, http: HttpRequest) -> FileObject:
         form = await http.form(max_files=1, max_fields=len(_FIELDS), max_part_size=1024)
     except ApiError:
         raise
+    except ClientDisconnect:
+        raise http.state.record.disconnected() from None
     except (HTTPException, UnicodeError) as error:  # the latter where the form names a charset like `punycode`
         reason = error.detail if isinstance(error, HTTPException) else "its charset does not fit"
         raise ApiError(400, f"the form cannot be read: {reason}", code="invalid_form") from None

@@ -28,6 +28,7 @@ from gesso.server.responses import (
     Usage,
     respond,
 )
+from gesso.text.output import StopStrings
 
 
 def fill_routes(context: Context) -> APIRouter:
@@ -130,6 +131,6 @@ def _count_tokens(context: Context, texts: Sequence[str]) -> int:
 
 def stopped(text: str, stop: Sequence[str]) -> tuple[str, str]:
     """Returns `text` before the first stop string in it, and that string; an empty one where there is none."""
-    found = [(text.find(word), word) for word in stop if word in text]
-    place, word = min(found, default=(len(text), ""))
-    return text[:place], word
+    finder = StopStrings(stop)
+    before = finder.feed(text)
+    return (before, finder.hit) if finder.hit is not None else (before + finder.flush(), "")

@@ -9,8 +9,8 @@ from pydantic_core import PydanticCustomError
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Repeated, Strict, refused
 
 MAX_MESSAGES = 2048
-MAX_PARTS = 1024
 MAX_TOOLS = 128
+MAX_PARTS = 1024
 """Parts of one message."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a client wants the model to think, in OpenAI's words."""

@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from pydantic_core import PydanticCustomError
 
 from gesso.generation import MOST_LOGPROBS
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Tool
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Tool
 from gesso.server.option_fields import rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only
@@ -156,7 +156,7 @@ class OllamaChatRequest(OllamaRequest):
     """Asks for the next message of a conversation; without messages nothing is asked but whether the model is here."""
 
     messages: Annotated[list[OllamaMessage], FirstError, Field(max_length=MAX_MESSAGES)] | None = None
-    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
 
 
 class OllamaGenerateRequest(OllamaRequest):

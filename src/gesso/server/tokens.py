@@ -13,7 +13,7 @@ from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
-from gesso.server.message_models import Messages, Tool
+from gesso.server.message_models import MAX_TOOLS, Messages, Tool
 from gesso.server.messages import template_messages
 from gesso.server.requests import TemplateOptions
 from gesso.server.responses import Text, Tokens
@@ -26,7 +26,7 @@ class TokenizeRequest(Strict):
     model: str | None = None
     prompt: str | None = None
     messages: Messages | None = None
-    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
     chat_template_kwargs: TemplateOptions | None = None
 
     @model_validator(mode="after")

@@ -193,7 +193,7 @@ class OutputParser:
             return self._add(Delta(reasoning=self._after_header(self._reasoning_decoder.feed(token))))
         if token == self._call_open:
             self._call = [token]
-            return Delta()
+            return self._add(Delta(text=self._stop.flush()))  # what stands before a call comes before it
         return self._add(Delta(text=self._after_space(self._answer.feed(token))))
 
     def _after_header(self, text: str) -> str:

@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gesso.errors import TrainingError
+from gesso.errors import OptionError, TrainingError
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 Reason = Literal["steps", "within", "stop_at", "patience", "minutes", "interrupted"]
@@ -231,6 +232,21 @@ def truncate_records(path: Path, step: int) -> None:
         partial = path.with_suffix(".partial")
         partial.write_bytes(b"".join(kept))
         os.replace(partial, path)
+
+
+def check_records(path: Path) -> None:
+    """Refuses a file in a run's place that no run wrote, before anything of it is dropped.
+
+    Raises:
+        OptionError: its first line is whole, and no record.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        first = file.readline()
+    if first.endswith(b"\n") and not _is_until(first, sys.maxsize):
+        message = f"{path} is there already, and is not of a run: name another folder"
+        raise OptionError(message, option="out")
 
 
 def _is_until(line: bytes, step: int) -> bool:

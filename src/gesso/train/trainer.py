@@ -56,6 +56,7 @@ from gesso.train.records import (
     Sample,
     TrainingCallback,
     append_record,
+    check_records,
     truncate_records,
 )
 from gesso.train.reinforce.objective import PolicyObjective
@@ -139,6 +140,8 @@ class _Run:
     def _resume(self) -> Progress:
         """Resumes from the newest checkpoint that is whole, and drops the records of later steps, and their
         checkpoints: they will be written again."""
+        for name in (METRICS, SAMPLES):
+            check_records(self.out / name)
         state = self.model, self.optimizer, self.out
         progress = resume_newest(self.recipe, self.identity, *state, self.group, self.callback.warned, self.vision)
         if self.group.is_main:
