@@ -248,6 +248,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/v1/responses",
         "/v1/responses/input_tokens",
         "/v1/responses/{identity}",
+        "/v1/responses/{identity}/input_items",
         "/api/chat",
         "/api/generate",
         "/api/tags",

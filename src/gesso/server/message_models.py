@@ -166,6 +166,13 @@ class AllowedToolChoice(Strict):
     allowed_tools: AllowedTools
 
 
-ToolChoice = (
-    Literal["auto", "none", "required"] | Annotated[NamedTool | AllowedToolChoice, Field(discriminator="type")] | None
-)
+def _choice(value: Any) -> str:
+    """The branch of a choice, by words that are no fields: errors are placed by those."""
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "some tools" if kind == "allowed_tools" else "one tool"
+
+
+_OfTools = Annotated[
+    Annotated[NamedTool, Tag("one tool")] | Annotated[AllowedToolChoice, Tag("some tools")], Discriminator(_choice)
+]
+ToolChoice = Literal["auto", "none", "required"] | _OfTools | None
