@@ -53,6 +53,12 @@ class SizedCache(Generic[Key, Value]):
             self._entries.move_to_end(key)
             return entry[0]
 
+    def peek(self, key: Key) -> Value | None:
+        """Returns the value of `key` as `get` does, and counts no use of it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry[0]
+
     def put(self, key: Key, value: Value, size: int) -> None:
         """Keeps a value of `size` bytes, in the place of an earlier one of the same key."""
         with self._lock:

@@ -17,21 +17,26 @@ from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 TABLE_BYTES = 256 * 2**20
 """Bytes of inference tables that are kept, on all devices together."""
-_building = threading.Lock()
+_building: dict[tuple[TokenAutomaton, torch.device], threading.Lock] = {}
+"""A lock for each that is being made: requests that waited for one automaton come together."""
 _tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(TABLE_BYTES)
 
 
 def get_lattice(automaton: TokenAutomaton, device: torch.device) -> Lattice:
     """Returns the inference tables of an automaton on a device; the most recently used stay cached, up to
     `TABLE_BYTES`."""
-    if (lattice := _tables.get((automaton, device))) is not None:
+    key = automaton, device
+    if (lattice := _tables.get(key)) is not None:
         return lattice
-    with _building:  # requests that waited for one automaton come together, and share what the first of them makes
-        if (lattice := _tables.get((automaton, device))) is None:
-            lattice = Lattice(automaton, device)
-            lattice.prepare()
-            # Its automaton is counted here as well: a lattice keeps it when the compiler lets it go.
-            _tables.put((automaton, device), lattice, held_bytes(lattice))
+    with _building.setdefault(key, threading.Lock()):
+        try:
+            if (lattice := _tables.peek(key)) is None:
+                lattice = Lattice(automaton, device)
+                lattice.prepare()
+                # Its automaton is counted here as well: a lattice keeps it when the compiler lets it go.
+                _tables.put(key, lattice, held_bytes(lattice))
+        finally:
+            _building.pop(key, None)
     return lattice
 
 

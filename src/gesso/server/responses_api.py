@@ -14,6 +14,7 @@ from gesso.server.count_tokens import InputTokens, count_prompt
 from gesso.server.errors import ApiError
 from gesso.server.field_names import RESPONSES
 from gesso.server.responses_input import (
+    EARLIER,
     chat_request,
     count_images,
     image_places,
@@ -49,14 +50,14 @@ def responses_routes(context: Context) -> APIRouter:
         """What was said up to the input, without instructions."""
         if body.previous_response_id is None:
             return []
-        before = _found(store, body.previous_response_id, "previous_response_id")
+        before = _found(store, body.previous_response_id, EARLIER)
         return [*before.input, *before.body["output"]]
 
     def conversation(body: ResponsesPrompt, items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
         """All messages without instructions, and where their images stand in the body."""
         earlier = input_messages(stored_items(items))
         # Images of the stored part are looked at again: whatever is wrong with them came from there.
-        places = ["previous_response_id"] * count_images(earlier) + image_places(body.input)
+        places = [EARLIER] * count_images(earlier) + image_places(body.input)
         return [*earlier, *input_messages(items_of(body.input))], places
 
     @asking.post("/v1/responses", response_model=None)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from gesso.server.body import checked
+from gesso.server.errors import ApiError, from_validation
 from gesso.server.requests import ChatRequest
 from gesso.server.responses_models import (
     LOGPROBS,
@@ -23,6 +24,8 @@ from gesso.server.responses_models import (
 )
 from gesso.server.responses_output import new_id
 
+EARLIER = "previous_response_id"
+"""The field that names the response before."""
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _ID_OF = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
 """What the id of an item begins with, by its type."""
@@ -89,8 +92,16 @@ def items_of(given: str | Sequence[Item]) -> Sequence[Item]:
 
 
 def stored_items(given: Sequence[dict[str, Any]]) -> list[Item]:
-    """Reads items that were told."""
-    return _ITEMS.validate_python(given)
+    """Reads items that were told.
+
+    Raises:
+        ApiError: an answer among them has what no request may, such as a call of a name that is too long.
+    """
+    try:
+        return _ITEMS.validate_python(given)
+    except ValidationError as error:
+        found = from_validation(error.errors(include_url=False, include_input=False), given)
+        raise ApiError(400, f"what is stored cannot be asked again: {found.detail}", param=EARLIER) from None
 
 
 def told_item(item: Item) -> dict[str, Any]:
