@@ -179,8 +179,8 @@ def test_pictures_alone_may_not_be_past_the_context(seeing_folder: Path) -> None
 
 
 def test_the_log_holds_no_pictures(seeing_client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    from gesso.server.chat_models import ChatRequest
     from gesso.server.messages import logged_messages
-    from gesso.server.requests import ChatRequest
 
     body = ChatRequest.model_validate({"model": "mini", "messages": [says("x", image(url(png())))]})
     (message,) = logged_messages(body.messages)

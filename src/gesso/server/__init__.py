@@ -3,7 +3,8 @@
 `create_app` builds the application over a service that is started; `run.serve` puts it behind uvicorn until a signal
 comes. Needs the packages of the extra `server`.
 
-`requests` (Pydantic models made from the table of options by `option_fields`) and `responses` are OpenAI's bodies;
+`requests` and `chat_models` (Pydantic models made from the table of options by `option_fields`) and `responses` are
+OpenAI's bodies;
 `chat`, `completions`, `fill`, `infill`, `edit`, `choose` and `explain` serve them. `responses_*`, `anthropic`,
 `ollama`, `fim` and `props` are other interfaces, each of which becomes a chat or text completion (`submit_chat`,
 `submit_text`); `ollama_catalogue` lists its models. `choices` carries events from the engine's thread to the event

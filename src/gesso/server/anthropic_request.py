@@ -16,9 +16,9 @@ from gesso.server.anthropic_models import (
     Turn,
 )
 from gesso.server.body import checked
+from gesso.server.chat_models import ChatRequest
 from gesso.server.errors import ApiError
 from gesso.server.messages import EFFORT, MOST_THINKING
-from gesso.server.requests import ChatRequest
 
 
 def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:

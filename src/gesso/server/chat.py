@@ -16,6 +16,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.media import media_options
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
+from gesso.server.chat_models import ChatRequest
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
@@ -29,7 +30,7 @@ from gesso.server.report import (
     token_logprobs,
     usage,
 )
-from gesso.server.requests import ChatRequest, wants_drafts
+from gesso.server.requests import wants_drafts
 from gesso.server.responses import (
     ChatChoice,
     ChatChunk,

@@ -12,11 +12,11 @@ from gesso.errors import TextError
 from gesso.server.anthropic_models import CountTokensRequest, MessagesRequest
 from gesso.server.anthropic_request import chat_request, image_places
 from gesso.server.body import JsonRoute, checked
+from gesso.server.chat_models import ChatRequest
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.field_names import MESSAGES
 from gesso.server.messages import chat_options, template_messages
-from gesso.server.requests import ChatRequest
 
 
 class InputTokens(BaseModel):

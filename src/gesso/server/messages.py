@@ -6,10 +6,11 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
+from gesso.server.chat_models import ChatRequest, ObjectFormat, SchemaFormat
 from gesso.server.errors import ApiError
 from gesso.server.message_models import AssistantMessage, Message, NamedTool
 from gesso.server.option_fields import rows_under
-from gesso.server.requests import ChatRequest, ObjectFormat, Sampling, SchemaFormat
+from gesso.server.requests import Sampling
 
 TOOL_CALL = "<|tool_call>"
 MOST_THINKING = 0.75

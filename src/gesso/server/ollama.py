@@ -14,6 +14,7 @@ from gesso.engine.events import BlockCommitted, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import UntypedJsonRoute, checked
 from gesso.server.chat import submit_chat
+from gesso.server.chat_models import ChatRequest
 from gesso.server.choices import Choices
 from gesso.server.completions import submit_text
 from gesso.server.context import Context
@@ -22,7 +23,7 @@ from gesso.server.fill import insert
 from gesso.server.ollama_catalogue import plain_name
 from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
 from gesso.server.report import diffusion_report, token_logprobs
-from gesso.server.requests import ChatRequest, CompletionRequest
+from gesso.server.requests import CompletionRequest
 from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gesso.server.body import checked
+from gesso.server.chat_models import ChatRequest
 from gesso.server.errors import ApiError, from_validation
-from gesso.server.requests import ChatRequest
 from gesso.server.responses_models import (
     LOGPROBS,
     AllowedFunctions,
