@@ -14,6 +14,16 @@ from gesso.constraints.inference import Lattice
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 
 
+def test_a_peek_is_no_use() -> None:
+    cache: SizedCache[str, int] = SizedCache(2)
+    cache.put("a", 1, 1)
+    cache.put("b", 2, 1)
+    assert (cache.peek("a"), cache.peek("c")) == (1, None)
+    cache.put("d", 3, 1)
+    assert cache.peek("a") is None  # it went first, as if nobody had looked
+    assert (cache.stats.hits, cache.stats.misses) == (0, 0)
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=60), st.integers(1, 100))
 def test_it_never_holds_more_than_its_bound_and_lets_the_oldest_go(puts: list[tuple[int, int]], bound: int) -> None:
     cache: SizedCache[int, int] = SizedCache(bound)

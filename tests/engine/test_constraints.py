@@ -3,12 +3,17 @@
 import json
 import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jsonschema
 import pytest
+import torch
 
 from engine.tiny import CANVAS
+from gesso.constraints.compile import compile_constraint
+from gesso.constraints.inference import Lattice
 from gesso.constraints.sized_cache import SizedCache
 from gesso.engine import constraint as constraint_module
 from gesso.engine.engine import Engine, Request
@@ -273,6 +278,32 @@ def test_inference_tables_are_bounded_by_bytes(tiny: Engine, monkeypatch: pytest
         assert tables.stats.bytes == constraint_module.table_stats().bytes <= tables.max_bytes
     assert tables.stats.evictions > 0
     assert tables.stats.entries > 0
+
+
+def test_requests_that_come_together_share_their_tables(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: SizedCache[Any, Any] = SizedCache(2**30)
+    monkeypatch.setattr(constraint_module, "_tables", tables)
+    compiled = compile_constraint("[a-z]{1,9}", tiny.tokenizer, (tiny.end_of_turn,), vocab_size=tiny.config.vocab_size)
+    made: list[Lattice] = []
+    building, together = threading.Event(), threading.Barrier(4)
+
+    class Slow(Lattice):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            building.wait(0.2)  # the others come meanwhile
+            super().__init__(*arguments)
+
+    def ask() -> Lattice:
+        together.wait()
+        return constraint_module.get_lattice(compiled, torch.device("cpu"))
+
+    monkeypatch.setattr(constraint_module, "Lattice", Slow)
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result() for future in [pool.submit(ask) for _ in range(4)]]
+    assert len(made) == 1
+    assert all(lattice is made[0] for lattice in found)
+    assert tables.stats.hits + tables.stats.misses == 4
+    assert not constraint_module._building
 
 
 def test_frames_tell_what_the_constraint_leaves_no_choice_about(tiny: Engine) -> None:

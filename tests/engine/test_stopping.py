@@ -7,6 +7,9 @@ import pytest
 from gesso.diffusion.stopping import deadline
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
+from gesso.engine.output import OutputAssembler
+from gesso.generation import GenerationConfig
+from gesso.text.tool_calls import CALL
 
 
 def test_an_answer_region_ends_a_canvas_while_the_rest_goes_on(tiny: Engine) -> None:
@@ -15,6 +18,18 @@ def test_an_answer_region_ends_a_canvas_while_the_rest_goes_on(tiny: Engine) -> 
     part = tiny.generate("Sort: b, a", stopping="answer_region", region_start=7, stability_threshold=3, **base)
     assert sum(part.denoising_steps) < sum(whole.denoising_steps)
     assert part.converged == (True,)
+
+
+def test_a_stop_string_in_a_call_that_the_answer_ends_in_is_why_it_ends(tiny: Engine) -> None:
+    """Such a call becomes text at the end, and the text is cut there."""
+    tokens = [tiny.tokenizer.special[CALL], *tiny.tokenizer.encode("call:f{a:1} fig")]
+    for stop, reason, text in (
+        (("1",), "stop", "<|tool_call>call:f{a:"),
+        (("2",), "length", "<|tool_call>call:f{a:1} fig"),
+    ):
+        output = OutputAssembler(GenerationConfig(max_new_tokens=len(tokens), stop=stop), tiny.tokenizer, (), -1, None)
+        output.add(tokens)
+        assert (output.finish_reason, output.parser.text) == (reason, text)
 
 
 def test_prophet_reads_gaps_that_no_cut_has_widened(tiny: Engine) -> None:

@@ -141,6 +141,9 @@ def test_effort(client: TestClient, service: FakeService) -> None:
         assert response.status_code == 200, response.text
         given = service.requests[-1].options
         assert (given.get("thinking_budget"), given.get("thinking_share")) == bounds
+    few = body(thinking={"type": "enabled", "budget_tokens": 4}, output_config={"effort": "low"}, max_tokens=8)
+    assert client.post("/v1/messages", json=few).status_code == 200
+    assert service.requests[-1].options["thinking_budget"] == 1
     for without in (None, {"type": "disabled"}):
         error = refused(client, thinking=without, output_config={"effort": "low"})
         assert error["message"].startswith("output_config.effort: low needs thinking")

@@ -1,13 +1,16 @@
 """Forms of `/v1/files` that cannot be read; `test_batches.py` has the life of a file."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
+from server.conftest import eventually, running
 from server.fake import FakeService
 
 KIND = "multipart/form-data; boundary=x"
@@ -44,3 +47,17 @@ def test_a_form_that_cannot_be_read(client: TestClient, parameters: str, form: b
 def test_a_form_that_can(client: TestClient, parameters: str) -> None:
     response = client.post("/v1/files", content=FORM, headers={"Content-Type": KIND + parameters})
     assert (response.status_code, response.json()["filename"]) == (200, "a")
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "gesso.access")
+    head = (
+        f"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {KIND}\r\nContent-Length: {len(FORM) + 9}\r\n\r\n"
+    )
+    with running(FakeService(), batch_folder=tmp_path) as url:
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(head.encode() + FORM[:60])
+        assert eventually(lambda: '"outcome": "client_disconnected"' in caplog.text)
+    assert '"status": 499' in caplog.text
+    assert "Traceback" not in caplog.text

@@ -243,6 +243,9 @@ def test_values_that_leave_it_to_the_server_are_taken(mini_url: str) -> None:
 def test_a_text_ends_before_its_first_stop_string() -> None:
     assert stopped("one two three", ["three", "two"]) == ("one ", "two")
     assert stopped("one", ["two"]) == ("one", "")
+    # Of two that overlap the one that is complete first, as in a completion, which sees one token after the other.
+    assert stopped("abcdef", ["bcde", "cd"]) == ("ab", "cd")
+    assert stopped("one tw", ["two"]) == ("one tw", "")
 
 
 @pytest.mark.parametrize(

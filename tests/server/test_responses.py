@@ -493,3 +493,14 @@ def test_some_of_the_tools_are_allowed(client: TestClient, service: FakeService)
     assert options["tool_choice"] == "required"
     wrong = refusal(client, PATH, model="mini", input="Hi", tools=[WEATHER], tool_choice=choice)
     assert (wrong["param"], wrong["message"]) == ("tool_choice.tools", "tool_choice.tools: no tool has the name clock")
+
+
+def test_an_answer_that_no_prompt_can_hold_is_refused_where_it_is_gone_on_from(
+    client: TestClient, service: FakeService
+) -> None:
+    """A model may call a function by a name that no request may have."""
+    service.events = [Finished(result(text="", tool_calls=(ToolCall("f" * 200, "{}"),)))]
+    first = respond(client)
+    wrong = refusal(client, PATH, model="mini", input="x", previous_response_id=first["id"])
+    assert wrong["param"] == "previous_response_id"
+    assert wrong["message"].startswith("what is stored cannot be asked again: ")
