@@ -105,7 +105,8 @@ def test_an_id_that_stands_twice_is_named(gesso: Gesso, tmp_path: Path) -> None:
 )
 def test_mistakes_are_told(gesso: Gesso, tmp_path: Path, arguments: list[str], message: str) -> None:
     source = written(tmp_path / "in.jsonl", chat(1))
-    outcome = gesso("batch", source, "--out", tmp_path / "out.jsonl", *arguments)
+    out = () if "--out" in arguments else ("--out", tmp_path / "out.jsonl")
+    outcome = gesso("batch", source, *out, *arguments)
     assert outcome.code == 2
     assert message in outcome.err
 
@@ -124,13 +125,21 @@ def test_the_input_is_not_written_over(gesso: Gesso, tmp_path: Path) -> None:
 
 
 def test_a_mistyped_model_leaves_the_output_to_the_right_one(gesso: Gesso, tmp_path: Path) -> None:
-    source, out = written(tmp_path / "in.jsonl", "{nonsense"), tmp_path / "out.jsonl"
+    source, out = written(tmp_path / "in.jsonl", chat(1), "{nonsense"), tmp_path / "out.jsonl"
     refused = gesso("batch", source, "--out", out, "--model", "min")
     assert (refused.code, refused.err.count("no model 'min'")) == (2, 1)
     assert "goes on" not in refused.err
     outcome = gesso("batch", source, "--out", out, "--device", "cpu")
     assert outcome.code == 0, outcome.err
-    assert len(lines_of(out)) == 1
+    assert len(lines_of(out)) == 2
+
+
+def test_errors_alone_are_no_success(gesso: Gesso, tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", "{nonsense", request("nowhere", "/v1/nothing")), tmp_path / "out.jsonl"
+    for _ in range(2):  # whose second time finds all lines answered
+        outcome = gesso("batch", source, "--out", out, "--device", "cpu", "--json")
+        counts = json.loads(outcome.out)
+        assert (outcome.code, counts["answered"], counts["failed"]) == (1, 2, 2)
 
 
 def test_a_pipe_is_refused_unread(gesso: Gesso, tmp_path: Path) -> None:

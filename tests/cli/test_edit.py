@@ -227,6 +227,16 @@ def test_half_an_answer_changes_nothing(gesso: Gesso, file: Path, answer: Answer
     assert untouched(file)
 
 
+@pytest.mark.parametrize("arguments", [(), ("--in-place",), ("--json",), ("--diff",)])
+def test_an_edit_that_changes_nothing_says_so(
+    gesso: Gesso, file: Path, answer: Answer, arguments: tuple[str, ...]
+) -> None:
+    answer("def")
+    shown = gesso("edit", file, "Go on.", "--match", "def", *arguments)
+    assert (shown.code, shown.err) == (0, "nothing is changed: the model gave back what is selected as it was\n")
+    assert untouched(file)
+
+
 def test_no_answer_deletes_nothing(gesso: Gesso, file: Path, answer: Answer) -> None:
     answer("")
     shown = gesso("edit", file, "Go on.", "--in-place")

@@ -139,6 +139,13 @@ def test_files_say_what_the_answer_must_be(gesso: Gesso, tmp_path: Path) -> None
     array = json.loads(gesso("generate", PROMPT, "--seed", 1, "--json-schema", schema).out)
     assert array
     assert all(isinstance(item, bool) for item in array)
+    for text in (
+        ' {"type": "object", "properties": {"a//b": {"const": 1}}, "required": ["a//b"]}',
+        '{"const": {"a//b": 1}}',
+    ):
+        assert gesso("generate", PROMPT, "--seed", 1, "--json-schema", text).out.startswith('{"a//b"')
+    for text in ('root ::= "fig"', 'start: "fig"', 'start:\n  "fig"\n'):
+        assert gesso("generate", PROMPT, "--seed", 1, "--grammar", text).out == "fig\n"
     schema.write_text("{")
     for option, path, problem in (
         ("--json-schema", schema, "no JSON"),
@@ -199,6 +206,9 @@ WRONG: list[tuple[list[str], str]] = [
     (["eval", "mini", "--failures", "-1"], "--failures must be at least 0, got -1"),
     (["models", "--json", "show", "mini"], "--json stands behind the name"),
     (["generate", "x", "--sed", "3"], "--sed"),
+    (["generate", "x", "--json-schema", '{"type":'], "--json-schema: no JSON: Expecting value"),
+    (["generate", "x", "--json-schema", ""], "--json-schema: it is empty, and names a file"),
+    (["generate", "x", "--grammar", ""], "--grammar: it is empty, and names a file"),
     (["generate", "x", "--seed"], "--seed"),
     (["generate", "x", "--seed", "abc"], "Invalid value for '--seed'"),
     (["generate", "x", "--seed", "1.5"], "Invalid value for '--seed'"),

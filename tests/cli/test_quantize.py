@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from oracle import Shape, random_model
 from cli.conftest import Gesso
 from gesso.api import load
 from gesso.models.adapters import adapted_layers
+from gesso.models.card import CARD
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 
@@ -35,6 +37,18 @@ def test_a_bundled_model_in_int8_is_used_like_any_other(gesso: Gesso, bundled: P
     assert (said.code, said.err) == (0, "")
     assert json.loads(gesso("models", "show", out, "--json").out)["weights_bytes"] == after
     assert gesso("eval", out, "-n", 1, "--max-denoising-steps", 1, "--task", "arithmetic", "--json").code == 0
+
+
+def test_what_was_measured_is_carried_over_with_what_it_is_of(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "source", tmp_path / "small"
+    shutil.copytree(bundled / "mini", source)
+    skill = {"name": "sums", "example": "1 + 1", "right": 0.5, "low": 0.4, "high": 0.6, "goal": 1, "steps": 2.5}
+    (source / CARD).write_text(json.dumps({"skills": [{**skill, "examples": 200, "command": "gesso eval"}]}))
+    assert gesso("quantize", source, "--to", "int8", "--out", out).code == 0
+    shown, first = (json.loads(gesso("models", "show", folder, "--json").out) for folder in (out, source))
+    assert shown["skills"] == first["skills"] != []
+    assert (shown["measured_on"], first["measured_on"]) == ("the weights before they were quantized", "")
+    assert "measured on the weights before they were quantized:" in gesso("models", "show", out).out
 
 
 def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -> None:
@@ -120,6 +134,7 @@ def test_the_most_bits_that_fit_are_picked(gesso: Gesso, wide: Path, tmp_path: P
     [
         ((), "give one of --to FORMAT and --fit SIZE"),
         (("--to", "int8", "--fit", "1GB"), "give one of --to FORMAT and --fit SIZE"),
+        (("--fit", "5"), "--fit 5 is a number of bytes: give a size with its unit, as in 18GB"),
         (("--fit", "small"), "--fit takes a size such as 4GiB or 500MB, got 'small'"),
         (("--fit", "1GB", "--embedding", "int8"), "--fit picks all formats"),
     ],

@@ -34,7 +34,8 @@ def test_options_are_refused_before_anything_is_read(
     file = tmp_path / "file"
     file.touch()
     given = [str(option).format(file=file) for option in options]
-    outcome = gesso(*command, "--out", tmp_path / "run", *given)
+    out = () if "--out" in given else ("--out", tmp_path / "run")
+    outcome = gesso(*command, *out, *given)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert message.format(file=file) in outcome.err
     assert not (tmp_path / "run").exists()
@@ -86,6 +87,17 @@ def test_exports_are_known_by_any_name_and_where_they_were_moved_with_their_run(
     assert exported(moved / "run") == [moved / name for name in names]
     (moved / "run" / EXPORTS).write_text("of another program\n3\n")
     assert exported(moved / "run") == []
+
+
+def test_an_option_of_one_value_is_given_once(gesso: Gesso) -> None:
+    """Else the last would count, and nobody would see that the first did not."""
+    outcome = gesso("generate", "x", "--seed", 1, "--seed=2")
+    assert (outcome.code, outcome.err) == (
+        2,
+        "gesso: Invalid value for '--seed': it is given more than once, and takes one value\n",
+    )
+    assert gesso("serve", "-m", "mini", "--model", "skills").code == 2
+    assert "--stop" not in gesso("generate", "x", "--stop", "a", "--stop", "b", "--seed", "-1").err
 
 
 def test_an_empty_path_is_no_file_either(gesso: Gesso, tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytes
     assert len(captured.err.splitlines()) == 1
 
 
+def test_servers_that_refuse_their_arguments_are_not_started_for_ever(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["router", "--port", "0", "--spawn", "1", "--", "--model", "nosuch"]) == 2
+    assert capfd.readouterr().err.count("no model 'nosuch'") == 1
+
+
 @contextmanager
 def routing(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The router's process and its address."""

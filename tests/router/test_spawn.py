@@ -65,7 +65,7 @@ def test_a_new_process_runs_nothing_of_the_last_one(monkeypatch: pytest.MonkeyPa
     async def run() -> None:
         pool = Pool(Ready)
         spawner, restarts = Spawner(1, (), "key"), list[int]()
-        tasks = spawner.start(pool, Health(pool, 60, 60), lambda: restarts.append(1))
+        tasks = spawner.start(pool, Health(pool, 60, 60), lambda: restarts.append(1), lambda: None)
         await until(lambda: pool.choose([]) is not None)
         (first,) = pool.replicas.values()
         assert first.load == 1
@@ -100,7 +100,7 @@ def test_a_process_that_cannot_be_started_is_tried_again(
 
     async def run() -> None:
         pool = Pool(Ready)
-        tasks = Spawner(1, (), "key").start(pool, Health(pool, 60, 60), lambda: None)
+        tasks = Spawner(1, (), "key").start(pool, Health(pool, 60, 60), lambda: None, lambda: None)
         await until(lambda: pool.choose([]) is not None)
         for task in tasks:
             task.cancel()

@@ -98,7 +98,7 @@ def batch(
         print_json(counts)
     else:
         print(f"{out}: {counts['answered']} lines, {counts['failed']} of them errors")
-    return 0
+    return 1 if counts["failed"] == scanned.lines else 0
 
 
 def _check_counts(**counts: int | None) -> None:

@@ -84,6 +84,7 @@ def edit(
         check_replaceable(Path(file))
     selected = selection.of(text).selected
     from gesso.cli.other_words import is_named, suited
+    from gesso.cli.session import note
     from gesso.tasks.edit_prompt import edit_prompt
 
     named = is_named(called) or strength is not None
@@ -107,6 +108,8 @@ def edit(
     if result.left_out is not None:
         raise GessoError(f"nothing is changed: {result.left_out}")
     accepted = _asked(text, result.text) if interactive else result.text
+    if result.text == text and not interactive:
+        note("nothing is changed: the model gave back what is selected as it was")
     if (in_place or interactive) and accepted != text:
         write_atomically(Path(file), data, accepted.encode())
     if as_json:

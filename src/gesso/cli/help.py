@@ -4,6 +4,7 @@ No description is cut short, options stand under the headings of their groups, a
 stands below its name. Plain text rather than boxes: quick to make, and no column is lost.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,25 @@ class Context(typer.Context):
     formatter_class = HelpFormatter
 
 
+def _takes_one(parameter: Any) -> bool:
+    """Whether it is an option with one value."""
+    return parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
+
+
 class Command(TyperCommand):
     """Lays out the help of a command that way."""
 
     context_class = Context
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Reads the command line, and refuses an empty path, which would be the current folder."""
-        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        """Reads the command line; refuses an option of one value that is given twice, of which only the last would
+        count, and an empty path, which would be the current folder."""
+        given, _, order = self.make_parser(ctx).parse_args(list(args))
         rest = super().parse_args(ctx, args)
         parameter: Any
+        for parameter, times in Counter(order).items():
+            if times > 1 and not ctx.resilient_parsing and _takes_one(parameter):
+                raise typer.BadParameter("it is given more than once, and takes one value", ctx, parameter)
         for parameter in self.get_params(ctx):
             values, found = given.get(parameter.name), ctx.params.get(parameter.name)
             is_path = any(isinstance(value, Path) for value in (found if isinstance(found, list | tuple) else [found]))

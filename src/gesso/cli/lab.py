@@ -82,6 +82,8 @@ def lab(
         raise OptionError(f"--report is {report}, which is read from: name another file", option="report")
     if report is not None:
         check_output(report, "report")
+    if grid is None and not (model or task or setting):
+        raise OptionError('there is nothing to compare: give a GRID, or --set, as in --set "" --set sampler=maskgit')
     wanted = _grid(grid, model, task, setting)
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid

@@ -106,12 +106,14 @@ def show(
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        if name not in ("skills", "limits"):
+        if name not in ("skills", "measured_on", "limits"):
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
     print_table(console, table)
     if card is None:
         return
     console.print()
+    if card.measured_on:
+        console.print(Text(f"measured on {card.measured_on}:"))
     skills = Table("skills", "right", "95% interval", "goal", "steps", box=None, pad_edge=False)
     for skill in card.skills:
         interval = f"{skill.low:.1%} to {skill.high:.1%}"
@@ -162,6 +164,7 @@ def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
         "thinking": can(CHANNEL, "enable_thinking", None if card is None else card.thinking),
         "images": "yes" if _sees(folder) else "no",
         "skills": [asdict(skill) for skill in card.skills] if card is not None else [],
+        "measured_on": card.measured_on if card is not None else "",
         "limits": card.limits if card is not None else "",
     }
 

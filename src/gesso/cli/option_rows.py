@@ -1,6 +1,8 @@
 """Makes parameters of the command line from rows of the table of options, and reads their values back."""
 
 import functools
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from gesso.options import (
 )
 
 LONGEST_METAVAR = 18
+_RULE = re.compile(r"::=|:\s")
+"""What a grammar has, and no name of a file."""
 STRATEGIES_GROUP = "Of one sampler, schedule or stopping rule"
 """Heading of the options that only some strategy has, which is not the default."""
 
@@ -72,6 +76,8 @@ def _form(row: Option) -> str:
     """How a value is written, where that is not plain."""
     if row.source == "commas":
         return " Separated by commas."
+    if row.source in ("file", "schema file"):
+        return " A file, or the text itself."
     if isinstance(row.kind, Texts | Files):
         return " May be repeated."
     if isinstance(row.kind, TokenIds):
@@ -81,7 +87,9 @@ def _form(row: Option) -> str:
 
 def _metavar(row: Option) -> str:
     kind = row.kind
-    if row.source in ("file", "schema file") or isinstance(kind, Files):
+    if row.source in ("file", "schema file"):
+        return "FILE|TEXT"
+    if isinstance(kind, Files):
         return "FILE"
     if isinstance(kind, Choice | StrategyName):
         words = "|".join(kind.words)
@@ -96,8 +104,6 @@ def annotation(row: Option) -> Any:
     """Returns the type that typer reads a row's value as; None, false or an empty list is a value that was not
     given."""
     kind = row.kind
-    if row.source in ("file", "schema file"):
-        return Path | None
     if isinstance(kind, Switch):
         return bool
     if isinstance(kind, Integer | OneOf | Number):
@@ -137,7 +143,11 @@ def parted(joined: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in joined.split(","))
 
 
-def _read_file(row: Option, name: str, path: Path) -> str:
+def _read_file(row: Option, name: str, given: str) -> str:
+    """The text of a file, or what is given where it has rules or several lines, as no file's name has."""
+    if _RULE.search(given) or "\n" in given:
+        return given
+    path = _path(row, name, given)
     try:
         return path.read_text(encoding="utf-8-sig")  # which drops a byte order mark
     except OSError as error:
@@ -146,13 +156,26 @@ def _read_file(row: Option, name: str, path: Path) -> str:
         raise OptionError(f"{name} {path}: no UTF-8 text: {error}", option=row.name) from None
 
 
-def _read_schema(row: Option, name: str, path: Path) -> Any:
+def _read_schema(row: Option, name: str, given: str) -> Any:
+    """The schema of a file, or what is given where it is an object of JSON."""
     from gesso.constraints.json_bundle import read_schema
 
+    if given.lstrip().startswith("{"):
+        try:
+            return json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise OptionError(f"{name}: no JSON: {error}", option=row.name) from None
+    path = _path(row, name, given)
     try:
         return read_schema(path)
     except OptionError as error:
         raise OptionError(f"{name} {error}", option=row.name) from None
+
+
+def _path(row: Option, name: str, given: str) -> Path:
+    if not given:
+        raise OptionError(f"{name}: it is empty, and names a file", option=row.name)
+    return Path(given)
 
 
 def _token_ids(row: Option, name: str, text: str, free: str | None = None) -> tuple[int | None, ...]:

@@ -38,6 +38,8 @@ def limit(fit: str, group_size: int | None, dense: str | None, experts: str | No
         raise OptionError(
             "--fit picks all formats: leave out --group-size, --dense, --experts, --embedding", option="fit"
         )
+    if fit.strip().isdecimal() and int(fit) < 2**20:
+        raise OptionError(f"--fit {fit} is a number of bytes: give a size with its unit, as in 18GB", option="fit")
     return size_in_bytes(fit, "--fit")
 
 

@@ -60,6 +60,10 @@ class Router:
         """
         self.settings, self.traces = settings, traces
         self.closing = False
+        self.refused = False
+        """Whether the servers to spawn refuse their arguments."""
+        self.on_refusal: Callable[[], None] = lambda: None
+        """What is called then."""
         self._spawner = spawner
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watches = pool is None
@@ -77,7 +81,7 @@ class Router:
         self._loop = asyncio.get_running_loop()
         tasks = [asyncio.create_task(self.health.run())] if self._watches else []
         if self._spawner is not None:
-            tasks += self._spawner.start(self.pool, self.health, self.metrics.restarts.inc)
+            tasks += self._spawner.start(self.pool, self.health, self.metrics.restarts.inc, self._refuse)
         try:
             yield
         finally:
@@ -87,6 +91,10 @@ class Router:
             if self._spawner is not None:
                 await self._spawner.stop(self.settings.drain_seconds)
             await self.pool.close()
+
+    def _refuse(self) -> None:
+        self.refused = True
+        self.on_refusal()
 
     def close(self, drain_seconds: float) -> None:
         """Takes no more requests, lets what runs finish for so long, and tells the rest. Of any thread."""

@@ -4,13 +4,16 @@ import socket
 from collections.abc import Callable
 
 from gesso.router.app import Router
+from gesso.router.spawn import MISTAKE
 from gesso.server.run import Server, address, log_to_stderr
 
 
 def route(router: Router, listener: socket.socket, started: Callable[[str], None] = lambda url: None) -> int:
-    """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
+    """Answers requests until a signal comes, or until spawned servers refuse their arguments, and returns the exit
+    code; calls `started` with the address."""
     log_to_stderr()
     server = Server(router.app, router, router.settings)
+    router.on_refusal = server.stop
     started(address(listener))
     server.run(sockets=[listener])
-    return 0
+    return MISTAKE if router.refused else 0

@@ -21,6 +21,8 @@ log = logging.getLogger("gesso.server")
 
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a child is started again; twice as long each time that it ended without ever being ready."""
+MISTAKE = 2
+"""Exit code of a command whose arguments are wrong."""
 START_SECONDS = 900.0
 """Seconds for which a child may load its model."""
 
@@ -36,28 +38,36 @@ class Spawner:
         self._number, self._arguments, self._key = number, tuple(arguments), key
         self.processes: dict[str, Process] = {}
 
-    def start(self, pool: Pool, health: Health, restarted: Callable[[], None]) -> list[asyncio.Task[None]]:
-        """Begins to run them; returns what keeps each of them running."""
+    def start(
+        self, pool: Pool, health: Health, restarted: Callable[[], None], refused: Callable[[], None]
+    ) -> list[asyncio.Task[None]]:
+        """Begins to run them; returns what keeps each of them running. Calls `restarted` before one is started again,
+        and `refused` where the arguments are such that none could ever start."""
         return [
-            asyncio.create_task(self._keep(f"spawned-{number}", pool, health, restarted))
+            asyncio.create_task(self._keep(f"spawned-{number}", pool, health, restarted, refused))
             for number in range(self._number)
         ]
 
-    async def _keep(self, name: str, pool: Pool, health: Health, restarted: Callable[[], None]) -> None:
+    async def _keep(
+        self, name: str, pool: Pool, health: Health, restarted: Callable[[], None], refused: Callable[[], None]
+    ) -> None:
         pause = PAUSE
         while True:
             try:
-                was_ready = await self._live(name, pool, health)
+                was_ready, code = await self._live(name, pool, health)
             except OSError as error:  # of memory, or of processes, there may be more again
                 log.warning("%s cannot be started: %s", name, error)
-                was_ready = False
+                was_ready, code = False, None
+            if code == MISTAKE and not was_ready:
+                refused()
+                return
             pause = PAUSE if was_ready else pause
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 2)
             restarted()
 
-    async def _live(self, name: str, pool: Pool, health: Health) -> bool:
-        """Runs one of them to its end; returns whether it was ever ready."""
+    async def _live(self, name: str, pool: Pool, health: Health) -> tuple[bool, int]:
+        """Runs one of them to its end; returns whether it was ever ready, and its exit code."""
         process = await self._run()
         self.processes[name] = process
         url = await self._address(process)
@@ -72,10 +82,10 @@ class Spawner:
         else:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-        await process.wait()
+        code = await process.wait()
         if (gone := pool.replicas.get(name)) is not None:
             await pool.lost(gone)
-        return url is not None
+        return url is not None, code
 
     async def _run(self) -> Process:
         command = [sys.executable, "-m", "gesso.router.child", "--host", "127.0.0.1", "--port", "0", *self._arguments]

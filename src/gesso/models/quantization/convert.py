@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, GessoError, OptionError
 from gesso.json_files import read_json
+from gesso.models.card import copy_card
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
     OWN_DEFAULTS,
@@ -219,6 +220,7 @@ def finish_folder(
     """
     after = write_index(partial, done.weight_map)
     copy_text_files(source, partial)
+    copy_card(source, partial, "the weights before they were quantized")
     for name in ("generation_config.json", OWN_DEFAULTS):
         if (source / name).exists():
             shutil.copy(source / name, partial)
