@@ -102,6 +102,12 @@ def test_blank_lines_count_for_numbers_only(tmp_path: Path) -> None:
     assert scanned.identity(2) != scanned.identity(4)
 
 
+def test_lines_that_are_done_are_not_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text("{nonsense\n\n[]\n{more\n")
+    assert [request.number for request in requests_of(path, done=lambda number: number in (1, 2))] == [3, 4]
+
+
 def test_a_line_of_just_the_most_bytes_takes_nothing_from_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,25 @@ def test_every_line_is_answered_once(workers: int) -> None:
     groups: list[list[str]] = []
     asyncio.run(run_batch(REQUESTS, str, answer, lambda lines: groups.append(list(lines)), workers))
     assert written(groups) == list(range(1, 21))
+
+
+def test_others_go_on_while_a_line_is_read() -> None:
+    """From a slow disk, or behind many that are answered."""
+    asked = threading.Event()
+
+    def slow() -> Iterator[BatchRequest]:
+        yield REQUESTS[0]
+        assert asked.wait(5), "nobody asked the first line while the second was read"
+        yield REQUESTS[1]
+
+    async def ask(request: BatchRequest) -> Answer:
+        await asyncio.sleep(0.05)  # until the second is being read
+        asked.set()
+        return await answer(request)
+
+    groups: list[list[str]] = []
+    asyncio.run(run_batch(slow(), str, ask, lambda lines: groups.append(list(lines)), 2))
+    assert written(groups) == [1, 2]
 
 
 def test_a_bad_line_is_not_asked() -> None:

@@ -155,7 +155,7 @@ def test_lines_without_an_answer_are_no_success(gesso: Gesso, tmp_path: Path, mo
     """An input that is shorter when it is read again."""
     source, out = written(tmp_path / "in.jsonl", "{nonsense", "{more"), tmp_path / "out.jsonl"
     whole = lines.requests_of
-    monkeypatch.setattr(lines, "requests_of", lambda file: list(whole(file))[:1])
+    monkeypatch.setattr(lines, "requests_of", lambda file, done: list(whole(file, done=done))[:1])
     outcome = gesso("batch", source, "--out", out, "--device", "cpu")
     assert (outcome.code, outcome.out) == (1, "")
     assert f"{source} was changed meanwhile: 1 of 2 lines are answered" in outcome.err

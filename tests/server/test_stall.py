@@ -19,11 +19,12 @@ from gesso.api import load
 from gesso.constraints.json_schema import schema_expression
 from gesso.engine import constraint_language as constraint_module
 from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.events import Finished
 from gesso.server.app import create_app
 from gesso.server.run import SWITCH_SECONDS
 from gesso.server.settings import Settings
 from server.conftest import chat_body, eventually
-from server.fake import FakeService
+from server.fake import FakeService, logprob, result
 
 BOMBS = Path(__file__).resolve().parents[2] / "benchmarks" / "_bombs.py"
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "integer", "maximum": 31}}}
@@ -208,3 +209,39 @@ def test_nesting_is_refused(service: AsyncEngine, levels: int, wrap: str) -> Non
             assert response.json()["error"]["message"]
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "logprobs": True, "top_logprobs": 2}),
+        ("/v1/completions", {"prompt": "x", "logprobs": 2}),
+        ("/v1/responses", {"input": "x", "include": ["message.output_text.logprobs"], "top_logprobs": 2}),
+        ("/api/chat", {"messages": [{"role": "user", "content": "x"}], "stream": False, "logprobs": True}),
+    ],
+)
+def test_log_probabilities_are_written_beside_the_loop(
+    path: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are twenty objects a token, and whoever waits would wait for all of them."""
+    service = FakeService()
+    where = set[str]()
+
+    class Watched:
+        def __init__(self, token: Any) -> None:
+            self._token = token
+
+        def __getattr__(self, name: str) -> Any:
+            where.add(threading.current_thread().name)
+            return getattr(self._token, name)
+
+    told: Any = (Watched(logprob("fig")),)
+    service.events = [Finished(result(text="fig", logprobs=told))]
+
+    async def ask() -> int:
+        async with browser(service) as client:
+            return (await client.post(path, json={"model": "mini", **fields})).status_code
+
+    assert asyncio.run(ask()) == 200
+    assert where
+    assert all(name.startswith("AnyIO worker thread") for name in where)

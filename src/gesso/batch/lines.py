@@ -8,7 +8,7 @@ answer is made from the input's digest and the line's number, so that a run that
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -117,11 +117,17 @@ def scan(path: Path, endpoint: str | None = None) -> Scan:
     return Scan(digest.hexdigest(), lines, bad, problem, duplicate)
 
 
-def requests_of(path: Path, endpoint: str | None = None) -> Iterator[BatchRequest]:
-    """Yields the requests of an input one after the other; the bad ones too, with what is wrong with them."""
+def requests_of(
+    path: Path, endpoint: str | None = None, done: Callable[[int], bool] = lambda number: False
+) -> Iterator[BatchRequest]:
+    """Yields the requests of an input one after the other; the bad ones too, with what is wrong with them.
+
+    Args:
+        done: says of a line's number that it is to be passed over.
+    """
     with path.open("rb") as file:
         for number, raw in _raw_lines(file):
-            if raw.strip():
+            if raw.strip() and not done(number):
                 yield read_line(number, raw, endpoint)
 
 

@@ -32,11 +32,21 @@ async def run_batch(
     answered: asyncio.Queue[str] = asyncio.Queue()
     room = asyncio.Semaphore(4 * workers)
     """Answers that may wait for the disk; a worker that has asked never waits to put its own."""
+    reading = asyncio.Lock()
+
+    async def following() -> BatchRequest | None:
+        async with reading:  # which a file may take its time for
+            ahead = asyncio.ensure_future(asyncio.to_thread(next, left, None))
+            try:
+                return await asyncio.shield(ahead)
+            except asyncio.CancelledError:
+                await ahead
+                raise
 
     async def work() -> None:
         while True:
             await room.acquire()
-            if (request := next(left, None)) is None:
+            if (request := await following()) is None:
                 return
             if request.problem is not None:
                 line = error_line(identity(request.number), request, request.problem.code, request.problem.message)

@@ -134,7 +134,7 @@ def _run(ask: "Asker", file: Path, scanned: "Scan", journal: "Journal", workers:
     from gesso.batch.run import run_batch
     from gesso.cli.progress import working
 
-    left = (request for request in requests_of(file) if scanned.identity(request.number) not in journal.done)
+    left = requests_of(file, done=lambda number: scanned.identity(number) in journal.done)
     with working(f"{len(journal.done)} of {scanned.lines} lines") as show:
 
         def write(lines: Sequence[str]) -> None:

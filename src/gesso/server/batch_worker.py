@@ -177,11 +177,7 @@ class BatchWorker:
             self._journals = (output, errors)
             try:
                 done = output.done | errors.done
-                left = (
-                    request
-                    for request in requests_of(path, batch.endpoint)
-                    if scanned.identity(request.number) not in done
-                )
+                left = requests_of(path, batch.endpoint, lambda number: scanned.identity(number) in done)
                 await self._finish(batch, await self._answer(batch, scanned, left))
             finally:
                 batch.request_counts = self._counts(scanned.lines)
@@ -237,8 +233,7 @@ class BatchWorker:
         path = self.store.path(self.store.file(batch.input_file_id))
         expired = (
             error_line(scanned.identity(request.number), request, "batch_expired", message)
-            for request in requests_of(path, batch.endpoint)
-            if scanned.identity(request.number) not in done
+            for request in requests_of(path, batch.endpoint, lambda number: scanned.identity(number) in done)
         )
         while group := list(islice(expired, EXPIRED_TOGETHER)):
             self._journals[1].append(group)

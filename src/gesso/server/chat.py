@@ -75,16 +75,18 @@ def chat_routes(context: Context) -> APIRouter:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None, drafts, tokenizer))
         results = await choices.wait(http.receive)
-        answer = ChatCompletion(
-            **head,
-            object="chat.completion",
-            choices=[
+        counted = usage(results, number, await predicted(results))
+
+        def answer() -> Response:
+            told = [
                 _choice(number, result, choices, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
                 for number, result in enumerate(results)
-            ],
-            usage=usage(results, number, await predicted(results)),
-        )
-        return respond(answer, exclude_unset=True)
+            ]
+            whole = ChatCompletion(**head, object="chat.completion", choices=told, usage=counted)
+            return respond(whole, exclude_unset=True)
+
+        # Log-probabilities are many objects, which would hold up all others here.
+        return await to_thread.run_sync(answer) if body.logprobs else answer()
 
     return router
 

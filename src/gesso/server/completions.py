@@ -59,9 +59,12 @@ def completion_routes(context: Context) -> APIRouter:
             results = [_without_answer(result) for result in results]
         counted = usage(results, body.best_of or number)
         results, search = _chosen(body, results)
-        texts = await to_thread.run_sync(_texts, body, results, tokenizer)
-        answer = TextCompletion(**head, choices=texts, usage=counted, **search)
-        return respond(answer, exclude_unset=True)
+
+        def answer() -> Response:
+            texts = _texts(body, results, tokenizer)
+            return respond(TextCompletion(**head, choices=texts, usage=counted, **search), exclude_unset=True)
+
+        return await to_thread.run_sync(answer)
 
     return router
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -183,8 +184,12 @@ async def _answer(
         lines = _stream(body.model, choices, write, started, tokenizer)
         return EventStream(choices, lines, failure=_failure, last=b"", media_type=NDJSON)
     (result,) = await choices.wait(http.receive)
-    fields = {**write(result.text, result.reasoning, result.tool_calls), **_logprobs(result.logprobs, tokenizer)}
-    return JSONResponse(_line(body.model, fields, **_end(result, started)))
+
+    def answer() -> Response:
+        fields = {**write(result.text, result.reasoning, result.tool_calls), **_logprobs(result.logprobs, tokenizer)}
+        return JSONResponse(_line(body.model, fields, **_end(result, started)))
+
+    return await to_thread.run_sync(answer) if result.logprobs else answer()
 
 
 async def _stream(

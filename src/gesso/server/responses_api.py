@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Query
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -83,9 +84,13 @@ def responses_routes(context: Context) -> APIRouter:
             )
         with RESPONSES.told():
             (result,) = await choices.wait(http.receive)
-        whole = finished(response, result, output_items(result, tokenizer))
-        keep(whole)
-        return JSONResponse(whole)
+
+        def answer() -> Response:
+            whole = finished(response, result, output_items(result, tokenizer))
+            keep(whole)
+            return JSONResponse(whole)
+
+        return await to_thread.run_sync(answer)
 
     @asking.post("/v1/responses/input_tokens")
     async def count(body: CountInputTokens, http: HttpRequest) -> CountedInput:

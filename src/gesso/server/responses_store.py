@@ -1,5 +1,6 @@
 """Conversations that `previous_response_id` goes on from: the newest, in memory, within a bound."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,35 +23,39 @@ class StoredResponse:
 
 
 class ResponseStore:
-    """Keeps responses by id; the one that was used least recently goes first. Of one event loop."""
+    """Keeps responses by id; the one that was used least recently goes first. Of any thread."""
 
     def __init__(self, most: int = MOST_RESPONSES, characters: int = MOST_CHARACTERS) -> None:
         self._most, self._characters = most, characters
         self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
         self._held = 0
+        self._lock = threading.Lock()
 
     def put(self, body: dict[str, Any], given: Sequence[dict[str, Any]]) -> None:
         """Keeps a response; one that is larger than the bound is not kept."""
         stored = StoredResponse(body, tuple(given), _size(body) + _size(given))
         if stored.size > self._characters:
             return
-        self._kept[body["id"]] = stored
-        self._held += stored.size
-        while self._held > self._characters or len(self._kept) > self._most:
-            _, gone = self._kept.popitem(last=False)
-            self._held -= gone.size
+        with self._lock:
+            self._kept[body["id"]] = stored
+            self._held += stored.size
+            while self._held > self._characters or len(self._kept) > self._most:
+                _, gone = self._kept.popitem(last=False)
+                self._held -= gone.size
 
     def get(self, identity: str) -> StoredResponse | None:
         """Finds a response, which is the newest then; None where it is not here, or no longer."""
-        if identity in self._kept:
-            self._kept.move_to_end(identity)
-        return self._kept.get(identity)
+        with self._lock:
+            if identity in self._kept:
+                self._kept.move_to_end(identity)
+            return self._kept.get(identity)
 
     def delete(self, identity: str) -> bool:
         """Lets a response go; returns whether it was here."""
-        gone = self._kept.pop(identity, None)
-        self._held -= 0 if gone is None else gone.size
-        return gone is not None
+        with self._lock:
+            gone = self._kept.pop(identity, None)
+            self._held -= 0 if gone is None else gone.size
+            return gone is not None
 
     def __len__(self) -> int:
         return len(self._kept)

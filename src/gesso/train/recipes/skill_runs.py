@@ -77,6 +77,9 @@ LISTED = frozenset({"sorting", "duplicates", "replacing", "ranges", "dates"})
 TOLD = frozenset({"extraction", "sums", "topics", "sentiment"})
 """What `skills-29` learns: texts that tell something, and sums. Its teacher has the rest."""
 
+JUDGED = frozenset({"sentiment", "topics"})
+"""What `skills-30` learns: what a text is, in the words that its request has for it. Its teacher has the rest."""
+
 MADE = (
     # Two hours of two cores each.
     Run(2, "skills/step-007800", 4000, 1.8e-3),
@@ -124,6 +127,10 @@ TRIED = (
     Run(
         29, "skills-28/mean", 680, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
         teacher="skills-28/mean", retained=frozenset(mixtures("skills-29")[0].weights) - TOLD,
+    ),
+    Run(
+        30, "skills-27/mean", 1200, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
+        teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - JUDGED,
     ),
 )  # fmt: skip
 """Runs whose ends were not worth bundling: docs/measurements/skills.md has what came out."""
