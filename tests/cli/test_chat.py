@@ -1,6 +1,7 @@
 """`gesso chat`, behind a pipe and in a terminal."""
 
 import io
+import json
 import signal
 import sys
 from pathlib import Path
@@ -73,6 +74,67 @@ def test_commands_may_end_with_a_space_and_paths_are_messages(gesso: Gesso, part
     assert (outcome.code, outcome.out) == (0, "fig\n")
     assert outcome.err.startswith("/clear forgets the conversation")
     assert heard(partner) == ["<bos>" + turn("user", "/usr/bin is a folder") + ASK]
+
+
+def test_a_message_of_several_lines(gesso: Gesso, partner: Engine) -> None:
+    fenced = '''"""one
+
+/two
+"""
+"""three""" never said
+"""four'''
+    gesso("chat", stdin=fenced)
+    asked = [part.rpartition("<|turn>user\n")[2].removesuffix("<turn|>\n" + ASK) for part in heard(partner)]
+    assert asked == ["one\n\n/two", "three", "four"]
+
+
+def test_ctrl_c_begins_a_message_of_several_lines_anew(
+    gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: Any = iter(['"""one', KeyboardInterrupt, "two"])
+    prompts: list[str] = []
+
+    def ask(prompt: str) -> str:
+        prompts.append(prompt)
+        line = next(lines, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert gesso("chat", stdin=None).code == 0
+    assert prompts == ["> ", "... ", "> ", "> "]
+    assert heard(partner) == ["<bos>" + turn("user", "two") + ASK]
+
+
+def test_the_last_turn_is_undone_or_asked_again(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[Any] = []
+    stream = partner.stream
+    monkeypatch.setattr(partner, "stream", lambda *a, **k: seeds.append(k.get("seed")) or stream(*a, **k))
+    outcome = gesso("chat", "--seed", 5, stdin="/undo\n/retry\none\n/retry\n/retry\ntwo\n/undo\nthree\n")
+    again = "the same answer again: at temperature 0 there is only one (--temperature X)\n"
+    nothing = "nothing was said yet\n"
+    assert (outcome.code, outcome.err) == (0, f"{nothing}{nothing}{again}{again}the last turn is forgotten\n")
+    assert seeds == [5, 6, 7, 5, 5]
+    start = "<bos>" + turn("user", "one")
+    assert heard(partner)[:3] == [start + ASK] * 3
+    assert heard(partner)[4] == start + turn("model", "fig") + turn("user", "three") + ASK
+
+
+def test_a_conversation_is_saved_as_a_line_to_train_on(gesso: Gesso, partner: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "talks of mine.jsonl"
+    outcome = gesso("chat", "--system", "s", stdin=f"/save {file}\none\n/save {file}\ntwo\n/save {file}\n/save\n")
+    saved, missing = f"saved as a line of {file}\n", "gesso: /save needs the name of a file: /save FILE\n"
+    assert (outcome.code, outcome.err) == (0, f"gesso: nothing was said yet\n{saved}{saved}{missing}")
+    short, long = (json.loads(line)["messages"] for line in file.read_text().splitlines())
+    assert [message["role"] for message in long] == ["system", "user", "assistant", "user", "assistant"]
+    assert short == long[:3]
+    for name in (tmp_path, tmp_path / "none" / "x", "~nosuch/x"):
+        outcome = gesso("chat", stdin=f"one\n/save {name}\n")
+        assert (outcome.code, outcome.err.count("\n")) == (0, 1)
+        assert outcome.err.startswith(f"gesso: {name}: " if name != "~nosuch/x" else "gesso: '~nosuch/x' cannot be")
 
 
 def test_a_plain_terminal_is_asked_too(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Attachments:
 
         if not name:
             raise ImageError(f"/{kind} needs the name of a file: /{kind} FILE")
-        path = _path(name)
+        path = written_out(name)
         self._parts.append(self._url(kind, path) if self._engine is None else self._prepared(kind, path))
         return f"{kind} {name!r} goes with your next message"
 
@@ -73,11 +73,15 @@ class Attachments:
         return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}
 
 
-def _path(name: str) -> str:
-    """The file that is meant, a home folder at its beginning written out; an address as it is."""
-    from gesso.errors import ImageError
+def written_out(name: str) -> str:
+    """Returns the file that is meant, a home folder at its beginning written out; an address as it is.
+
+    Raises:
+        OptionError: nobody has that home folder.
+    """
+    from gesso.errors import OptionError
 
     try:
         return str(Path(name).expanduser()) if name.startswith("~") else name
     except RuntimeError as error:
-        raise ImageError(f"{name!r} cannot be found: {error}") from None
+        raise OptionError(f"{name!r} cannot be found: {error}") from None

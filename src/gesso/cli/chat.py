@@ -12,6 +12,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.attachments import COMMANDS, Attachments
+from gesso.cli.conversation import FENCE, Conversation
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from gesso.engine.result import GenerationResult
 
 HELP = (
-    "/clear forgets the conversation, /image FILE and /video FILE go with the next message, /exit or Ctrl-D ends it, "
-    "Ctrl-C stops an answer"
+    "/clear forgets the conversation, /undo its last turn, /retry answers again, /save FILE appends it to a file, "
+    f"/image FILE and /video FILE go with the next message, {FENCE} stands before and behind a "
+    "message of several lines, "
+    "/exit or Ctrl-D ends it, Ctrl-C stops an answer"
 )
-
 
 MODEL = "skills"
 """The bundled model that was taught conversations."""
+NOTHING = "nothing was said yet"
 REFUSED = 2
 """Exit code of a conversation from a pipe of which a message was refused."""
 _NOT_HERE = (
@@ -68,41 +71,36 @@ def chat(
         import readline  # noqa: F401  (gives input() its line editing)
 
         note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
-    start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
-    messages, code = list(start), 0
+    said, code = Conversation(system), 0
     attached = Attachments(None if server is not None else partner, options)
     while (line := _ask(asks)) is not None:
-        command, _, rest = line.partition(" ")
-        if command in ("/exit", "/quit") and not rest.strip():
+        if line.strip() in ("/exit", "/quit"):
             break
-        if command == "/clear" and not rest.strip():
-            messages = list(start)
-            attached.clear()
-        elif _is_command(command):
-            note(_obey(command, rest, attached))
-        if _is_command(command) or not line.strip():
+        begins = said.begins
+        if not _heard(line, said, attached):
             continue
-        if server is None:
-            note_other_words(load, line, alone=not messages)
-        messages.append({"role": "user", "content": attached.take(line)})
+        if server is None and said.tries == 0:
+            note_other_words(load, line, alone=begins)
         # A server that failed may be there again for the next message; a model that is loaded here is not.
         with _noted(GessoError if server is not None and asks else UserError) as errors:
-            stream = partner.stream(messages, frames=live, **options)
+            stream = partner.stream(said.messages, frames=live, **_with_try(options, said.tries))
             with first_interrupt(stream.cancel):
                 result = present(iter(stream), live=live, as_json=False, special=special)
         if errors:
-            messages.pop()
+            said.give_up()
             code = 0 if asks else REFUSED
             continue
         _note_warnings(result)
         if result.finish_reason == "cancelled":
             # Half an answer would be taken for a whole one in the turns that follow.
-            messages.pop()
+            told = said.give_up()
             if not asks or _terminated():
                 return INTERRUPTED
-            note("this turn is forgotten")
+            note(told)
             continue
-        messages.append({"role": "assistant", "content": result.text})
+        if said.before is not None and said.before["content"] == result.text:
+            note("the same answer again: at temperature 0 there is only one (--temperature X)")
+        said.answer(result.text)
     return code
 
 
@@ -131,18 +129,51 @@ def _is_command(word: str) -> bool:
     return word.startswith("/") and word.count("/") == 1
 
 
-def _obey(command: str, rest: str, attached: Attachments) -> str:
-    """Do what a line with a slash says; returns what there is to say of it."""
+def _with_try(options: dict[str, Any], tries: int) -> dict[str, Any]:
+    """The options of an answer; one that is asked for again has a seed of its own."""
+    return {**options, "seed": options["seed"] + tries} if tries and options.get("seed") is not None else options
+
+
+def _heard(line: str, said: Conversation, attached: Attachments) -> bool:
+    """Does what a message or a command says; returns whether an answer is asked for."""
+    from gesso.cli.session import note
+
+    command, _, rest = line.partition(" ")
+    if command == "/retry" and not rest.strip():
+        reopened = said.reopen()
+        if not reopened:
+            note(NOTHING)
+        return reopened
+    if _is_command(command) and "\n" not in line:
+        if answer := _obey(command, rest.strip(), said, attached):
+            note(answer)
+        return False
+    if not line.strip():
+        return False
+    said.ask(attached.take(line))
+    return True
+
+
+def _obey(command: str, rest: str, said: Conversation, attached: Attachments) -> str:
+    """Do what a command says; returns what there is to say of it."""
     from gesso.errors import UserError
 
-    if command == "/help":
-        return _wrapped(HELP)
-    if command not in COMMANDS:
-        return _wrapped(f"no command {command}: {HELP}")
     try:
-        return attached.add(COMMANDS[command], rest.strip())
+        if command in COMMANDS:
+            return attached.add(COMMANDS[command], rest)
+        if command == "/save":
+            return said.save(rest)
     except UserError as error:
         return f"gesso: {error}"
+    except OSError as error:
+        return f"gesso: {rest}: {error.strerror}"
+    if command == "/clear" and not rest:
+        said.clear()
+        attached.clear()
+        return ""
+    if command == "/undo" and not rest:
+        return "the last turn is forgotten" if said.undo() else NOTHING
+    return _wrapped(HELP if command == "/help" else f"no command {command}: {HELP}")
 
 
 def _wrapped(text: str) -> str:
@@ -164,30 +195,53 @@ def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) ->
 
 
 def _ask(asks: bool) -> str | None:
-    """The next line, of a person at a terminal where it `asks`; None at the end of the input.
+    """The next message: a line, or several between fences; None at the end of the input.
+
+    Args:
+        asks: whether a person at a terminal is asked for it, whose Ctrl-C begins it anew.
 
     Raises:
         KeyboardInterrupt: SIGTERM came, or Ctrl-C where nobody can be asked again.
     """
-    from gesso.errors import TextError
-
-    if _terminated():
-        # It came too late to cancel an answer.
-        raise KeyboardInterrupt
     while True:
+        if _terminated():
+            # It came too late to cancel an answer.
+            raise KeyboardInterrupt
         try:
-            return input("> " if asks else "").removeprefix("\ufeff")  # a byte order mark is no part of a message
-        except EOFError:
-            if asks:
-                print()
-            return None
-        except UnicodeDecodeError as error:
-            raise TextError(f"standard input is no UTF-8 text: {error}") from None
+            return _message(asks)
         except KeyboardInterrupt:
             if not asks or _terminated():
                 raise
             SIGNALS.recovered()
             print()
+
+
+def _message(asks: bool) -> str | None:
+    line = _line("> " if asks else "")
+    if line is None and asks:
+        print()
+    if line is None or not line.lstrip().startswith(FENCE):
+        return line
+    lines, rest = list[str](), line.lstrip().removeprefix(FENCE)
+    while FENCE not in rest:
+        lines.append(rest)
+        following = _line("... " if asks else "")
+        if following is None:
+            return "\n".join(lines).strip("\n")
+        rest = following
+    return "\n".join([*lines, rest.partition(FENCE)[0]]).strip("\n")
+
+
+def _line(prompt: str) -> str | None:
+    """Reads a line; None at the end of the input."""
+    from gesso.errors import TextError
+
+    try:
+        return input(prompt).removeprefix("\ufeff")  # a byte order mark is no part of a message
+    except EOFError:
+        return None
+    except UnicodeDecodeError as error:
+        raise TextError(f"standard input is no UTF-8 text: {error}") from None
 
 
 def _terminated() -> bool:

@@ -28,7 +28,7 @@ ANSWERING = [skill for skill in SKILLS if skill.name not in ("abstention", "fill
 
 
 def test_the_skills_are_tasks_by_name() -> None:
-    assert len({skill.name for skill in SKILLS}) == len(SKILLS) == 20
+    assert len({skill.name for skill in SKILLS}) == len(SKILLS) == 21
     # What filling asks is always the same, so nobody can be asked for its answer.
     assert {skill.name for skill in SKILLS} - set(TASKS) == {"filling"}
 
@@ -54,7 +54,8 @@ def test_damaged_answers_are_wrong(skill: Skill) -> None:
         answer = example.answer
         for text in ("", answer[: len(answer) // 2], answer + " " + answer, answer + "x"):
             # Half of a bare number's digits may be left where the unit is cut off.
-            if not (isinstance(skill, Units) and answer.startswith(text) and text):
+            asks_units = isinstance(skill, Units) or example.kind.startswith("units/")
+            if not (asks_units and answer.startswith(text) and text):
                 assert not skill.grade(example, text), (example, text)
 
 
@@ -72,7 +73,7 @@ def test_the_answer_to_another_prompt_is_wrong(skill: Skill) -> None:
 
 @ALL
 def test_every_skill_has_many_phrasings_and_holds_some_out(skill: Skill) -> None:
-    if skill.name != "filling":
+    if skill.name not in ("filling", "switching"):  # which has those of the others
         assert sum(variants(p) for group in skill.phrasings.values() for p in group.seen) >= 20
         # Politeness and layout multiply them: the same request is hardly ever put twice in the same words.
     for group in skill.phrasings.values():

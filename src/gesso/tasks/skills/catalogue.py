@@ -19,11 +19,15 @@ from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.sorting.skill import Sorting
 from gesso.tasks.skills.sums.skill import Sums
+from gesso.tasks.skills.switching import Switching
 from gesso.tasks.skills.topics import Topics
 from gesso.tasks.skills.units.skill import Units
 
-SKILLS: tuple[Skill, ...] = (
+_PLAIN = (
     Sorting(), Duplicates(), Reversing(), Casing(), Replacing(), Extraction(), Conversion(), Dates(), Units(),
-    Sums(), Ranges(),
-    Functions(), Changes(), Filling(), Calls(), Results(), Sentiment(), Topics(), Dialogues(), Abstention(),
+    Sums(), Ranges(), Functions(), Changes(),
+)  # fmt: skip
+_TOLD = (Sentiment(), Topics(), Dialogues())
+SKILLS: tuple[Skill, ...] = (
+    *_PLAIN, Filling(), Calls(), Results(), *_TOLD, Switching((*_PLAIN, *_TOLD, Abstention())), Abstention(),
 )  # fmt: skip
