@@ -40,6 +40,8 @@ class Example:
     """What an evaluation may report it under, beside its task."""
     history: tuple[str, ...] = ()
     """Earlier turns of the conversation, the user's and the model's by turns."""
+    system: str = ""
+    """Message of the system before them, where there is one."""
     tools: tuple[str, ...] = ()
     """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
     call: Call | None = None
@@ -56,6 +58,8 @@ def messages_of(example: Example) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [
         {"role": "assistant" if i % 2 else "user", "content": turn} for i, turn in enumerate(turns)
     ]
+    if example.system:
+        messages.insert(0, {"role": "system", "content": example.system})
     if (call := example.call) is not None:
         function = {"name": call.name, "arguments": call.arguments}
         messages.append(

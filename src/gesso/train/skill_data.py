@@ -125,7 +125,7 @@ class SkillData:
 
     def _prompt(self, example: Example) -> list[int]:
         refuse_images(example)
-        if not example.history and not example.tools:
+        if not (example.history or example.tools or example.system):
             # What the template writes around a message is the same for all, and takes longer than the rest together.
             return [*self._frame[0], *self._tokenizer.encode(example.prompt.strip()), *self._frame[1]]
         tools = [json.loads(tool) for tool in example.tools]

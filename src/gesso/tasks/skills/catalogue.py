@@ -4,6 +4,7 @@ from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import Calls
 from gesso.tasks.skills.casing.skill import Casing
 from gesso.tasks.skills.changes.skill import Changes
+from gesso.tasks.skills.contexts import Contexts
 from gesso.tasks.skills.conversion.skill import Conversion
 from gesso.tasks.skills.dates.skill import Dates
 from gesso.tasks.skills.dialogues import Dialogues
@@ -19,7 +20,6 @@ from gesso.tasks.skills.sentiment.skill import Sentiment
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.sorting.skill import Sorting
 from gesso.tasks.skills.sums.skill import Sums
-from gesso.tasks.skills.switching import Switching
 from gesso.tasks.skills.topics import Topics
 from gesso.tasks.skills.units.skill import Units
 
@@ -29,5 +29,5 @@ _PLAIN = (
 )  # fmt: skip
 _TOLD = (Sentiment(), Topics(), Dialogues())
 SKILLS: tuple[Skill, ...] = (
-    *_PLAIN, Filling(), Calls(), Results(), *_TOLD, Switching((*_PLAIN, *_TOLD, Abstention())), Abstention(),
+    *_PLAIN, Filling(), Calls(), Results(), *_TOLD, Contexts((*_PLAIN, *_TOLD, Abstention())), Abstention(),
 )  # fmt: skip

@@ -77,9 +77,9 @@ LISTED = frozenset({"sorting", "duplicates", "replacing", "ranges", "dates"})
 TOLD = frozenset({"extraction", "sums", "topics", "sentiment"})
 """What `skills-29` learns: texts that tell something, and sums. Its teacher has the rest."""
 
-AFRESH = frozenset({"switching", "sentiment", "topics"})
-"""What `skills-30` learns: requests that have nothing to do with the turns before, and what a text is, in the words
-that its request has for it. Its teacher has the rest."""
+CHATS = frozenset({"contexts", "sentiment", "topics"})
+"""What `skills-30` learns: requests in the context of a chat, and what a text is, in the words that its request has
+for it. Its teacher has the rest."""
 
 MADE = (
     # Two hours of two cores each.
@@ -131,7 +131,7 @@ TRIED = (
     ),
     Run(
         30, "skills-27/mean", 1000, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - AFRESH,
+        teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - CHATS,
     ),
 )  # fmt: skip
 """Runs whose ends were not worth bundling: docs/measurements/skills.md has what came out."""
