@@ -9,7 +9,7 @@ that the causal pass finds likeliest a token, or the answer that most candidates
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -103,6 +103,36 @@ class _Form:
     restore: Callable[[str], str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Makes the requests of candidates, by their number."""
+
+    prompt: Prompt
+    text: str
+    """That of the prompt; empty where nobody reads it."""
+    seeds: Sequence[int]
+    options: Mapping[str, Any]
+    adapter: str | None
+    augment: Augment | None
+    grader: Grader | None
+    """Asked of every step's canvas."""
+
+    def form(self, number: int) -> _Form:
+        """Returns what a candidate is asked about: the first what the search was."""
+        if self.augment is None or number == 0:
+            return _Form(self.prompt, str)
+        other = augmented(self.augment, self.text, random.Random(self.seeds[number]))
+        prompt = None if other is None else with_prompt_text(self.prompt, other.prompt)
+        return _Form(self.prompt, str) if other is None or prompt is None else _Form(prompt, other.restore)
+
+    def request(self, number: int, form: _Form) -> Request:
+        """Returns the request of a candidate."""
+        own = {**self.options, "seed": self.seeds[number]}
+        if (grader := self.grader) is not None:
+            own["accept"] = lambda answer: passes(grade(grader, self.text, form.restore(answer)))
+        return Request(form.prompt, own, self.adapter)
+
+
 def search(
     engine: Engine,
     prompt: Prompt,
@@ -134,55 +164,30 @@ def search(
     Raises:
         OptionError: an impossible value, or a grader that fails.
     """
-    if grader is not None and not callable(grader):
-        raise OptionError(f"grader must be a function, got {grader!r:.60}", option="grader")
-    chosen: Select = select or ("likelihood" if grader is None else "consistency")
-    _check(best_of, chosen, at_once)
-    if chosen == "likelihood" and best_of > 1 and engine.config.mask_token_id is not None:
-        raise OptionError(
-            "the likeliest answer is found by a causal pass, which a model of masked blocks does not have",
-            option="select",
-            hint="select consistency takes the answer that most candidates agree on",
-        )
-    if best_of > 1 and augment is None and _is_deterministic(engine, options):
-        raise OptionError(
-            "written token by token at temperature 0, an answer is the same for every seed, and best_of has nothing to "
-            "choose from: give a temperature above 0, or mode canvas",
-            option="best_of",
-        )
+    chosen = _checked(engine, best_of, select, grader, at_once, augment, options)
     given = options.pop("seed", None)
     first = secrets.randbits(31) if given is None else given
-    seeds = [numbered_seed(first, number) for number in range(best_of)]
-    scored = chosen == "likelihood"
-    asked = options.get("logprobs") is not None
-    if scored and not asked:
+    wants_logprobs = options.get("logprobs") is not None
+    if chosen == "likelihood" and not wants_logprobs:
         options["logprobs"] = 0
+    text = "" if grader is None and augment is None else prompt_text(engine, prompt)
+    sees_steps = every_step and (options.get("mode") or engine.defaults.mode) != "ar"
+    seeds = [numbered_seed(first, number) for number in range(best_of)]
+    wanted = _Candidates(prompt, text, seeds, options, adapter, augment, grader if sees_steps else None)
     results: list[GenerationResult] = []
     scores: list[float] = []
-    text = "" if grader is None and augment is None else prompt_text(engine, prompt)
-    asks_every_step = every_step and (options.get("mode") or engine.defaults.mode) != "ar"
-
-    def form(number: int) -> _Form:
-        """The form that candidate `number` is asked about."""
-        other = None if augment is None or number == 0 else augmented(augment, text, random.Random(seeds[number]))
-        asked = None if other is None else with_prompt_text(prompt, other.prompt)
-        return _Form(prompt, str) if other is None or asked is None else _Form(asked, other.restore)
-
-    def request(number: int, form: _Form) -> Request:
-        own = {**options, "seed": seeds[number]}
-        if grader is not None and asks_every_step:
-            own["accept"] = lambda answer: passes(grade(grader, text, form.restore(answer)))
-        return Request(form.prompt, own, adapter)
-
     while len(results) < best_of and not any(map(passes, scores)):
-        count = best_of - len(results) if grader is None else min(at_once, best_of - len(results))
-        forms = [form(number) for number in range(len(results), len(results) + count)]
-        made = yield [request(number, asked) for number, asked in enumerate(forms, start=len(results))]
-        fresh = [replace(result, text=asked.restore(result.text)) for result, asked in zip(made, forms, strict=True)]
+        left = best_of - len(results)
+        numbers = range(len(results), len(results) + (left if grader is None else min(at_once, left)))
+        forms = [wanted.form(number) for number in numbers]
+        made = yield [wanted.request(number, form) for number, form in zip(numbers, forms, strict=True)]
+        fresh = [replace(result, text=form.restore(result.text)) for result, form in zip(made, forms, strict=True)]
         results += fresh
         if grader is not None:
             scores += [grade(grader, text, graded_text(result)) for result in fresh]
-    return choose_candidate(results, chosen, scores if grader is not None else None, likelihood_passes=not asked)
+    return choose_candidate(
+        results, chosen, scores if grader is not None else None, likelihood_passes=not wants_logprobs
+    )
 
 
 def choose_candidate(
@@ -244,8 +249,33 @@ def _shown(number: float | None) -> str:
     return "" if number is None else f"{number:.3g}"
 
 
-def _check(best_of: int, select: str, at_once: int) -> None:
+def _checked(
+    engine: Engine,
+    best_of: int,
+    select: Select | None,
+    grader: Grader | None,
+    at_once: int,
+    augment: Augment | None,
+    options: dict[str, Any],
+) -> Select:
+    """Returns how candidates are chosen, and refuses what cannot be searched for; see `search`."""
+    if grader is not None and not callable(grader):
+        raise OptionError(f"grader must be a function, got {grader!r:.60}", option="grader")
+    chosen: Select = select or ("likelihood" if grader is None else "consistency")
     Integer(minimum=1, maximum=MOST_CANDIDATES).check("best_of", best_of)
-    if select not in SELECT:
-        raise OptionError(f"select must be one of {', '.join(SELECT)}, got {select!r}", option="select")
+    if chosen not in SELECT:
+        raise OptionError(f"select must be one of {', '.join(SELECT)}, got {chosen!r}", option="select")
     Integer(minimum=1).check("at_once", at_once)
+    if chosen == "likelihood" and best_of > 1 and engine.config.mask_token_id is not None:
+        raise OptionError(
+            "the likeliest answer is found by a causal pass, which a model of masked blocks does not have",
+            option="select",
+            hint="select consistency takes the answer that most candidates agree on",
+        )
+    if best_of > 1 and augment is None and _is_deterministic(engine, options):
+        raise OptionError(
+            "written token by token at temperature 0, an answer is the same for every seed, and best_of has nothing to "
+            "choose from: give a temperature above 0, or mode canvas",
+            option="best_of",
+        )
+    return chosen
