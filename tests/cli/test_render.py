@@ -83,13 +83,27 @@ def test_legend_step_counter_and_speed_are_shown(drawn: list[RenderableType]) ->
         assert f"canvas {number // 2 + 1} \N{MIDDLE DOT} step {number % 2 + 1}/12" in picture
         assert "tok/s" in picture
         assert "accepted 8/8" in picture
-        assert all(name in picture for _, _, name in BANDS)
+        assert all(name in picture for *_, name in BANDS)
     assert "pear fig" in pictures[0]
     assert "lime grape peach" in pictures[-1]
     text = screen(console)
     assert "step 1/12" in text
     assert "tok/s" in text
     assert "sure" in text
+
+
+def test_without_colours_certainty_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By bold, underlined and dim letters, and a legend in them."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    events, special = record(WORDS)
+    console = Console(
+        force_terminal=True, width=60, height=20, file=io.StringIO(), _environ={"TERM": "xterm", "NO_COLOR": "1"}
+    )
+    show_live(iter(events), console, special)
+    codes = set(re.findall(r"\x1b\[([0-9;]+)m", raw(console)))
+    assert codes <= {"0", "1", "2", "3", "4"}
+    assert re.search(r"\x1b\[1msure\x1b\[0m  likely  \x1b\[4mopen\x1b\[0m  \x1b\[2mnoise\x1b\[0m", raw(console))
+    assert len({style_of(entropy, coloured=False) for entropy in (0.0, 0.1, 1.0, 9.0)}) == len(BANDS)
 
 
 def test_the_answer_and_one_line_about_it_stay(drawn: list[RenderableType]) -> None:

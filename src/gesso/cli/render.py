@@ -16,13 +16,13 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, F
 from gesso.engine.result import GenerationResult
 from gesso.errors import GessoError
 
-BANDS: tuple[tuple[float, str, str], ...] = (
-    (0.05, "bold green", "sure"),
-    (0.5, "green", "likely"),
-    (1.5, "yellow", "open"),
-    (float("inf"), "red", "noise"),
+BANDS: tuple[tuple[float, str, str, str], ...] = (
+    (0.05, "bold green", "bold", "sure"),
+    (0.5, "green", "none", "likely"),
+    (1.5, "yellow", "underline", "open"),
+    (float("inf"), "red", "dim", "noise"),
 )
-"""Certainty by entropy: below so many nats, this style, this name."""
+"""Certainty by entropy: below so many nats, this style, the style where there are no colours, this name."""
 HIDDEN = "dim"
 JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """Characters that say how their neighbours are drawn, in Persian words and emoji."""
@@ -39,12 +39,12 @@ def printable(text: str, keep: str = "\n\t") -> str:
     )
 
 
-def style_of(entropy: float) -> str:
+def style_of(entropy: float, *, coloured: bool = True) -> str:
     """Returns the style of a token of so many nats."""
-    return next(style for bound, style, _ in BANDS if entropy < bound)
+    return next(style if coloured else plain for bound, style, plain, _ in BANDS if entropy < bound)
 
 
-def draw_canvas(frame: DenoisingFrame, special: frozenset[int]) -> Text:
+def draw_canvas(frame: DenoisingFrame, special: frozenset[int], *, coloured: bool = True) -> Text:
     """Draws one canvas; special tokens are dots, line breaks are marked."""
     text = Text()
     for token, piece, entropy in zip(frame.tokens, frame.pieces, frame.entropy, strict=True):
@@ -54,16 +54,20 @@ def draw_canvas(frame: DenoisingFrame, special: frozenset[int]) -> Text:
             shown = printable(piece, keep="\n").replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n")
             word = shown.lstrip(" ")
             text.append(" " * (len(shown) - len(word)))
-            text.append(word, style_of(entropy))
+            text.append(word, style_of(entropy, coloured=coloured))
     return text
 
 
-def legend() -> Text:
-    """Draws the legend of the colours."""
+def legend(*, coloured: bool = True) -> Text:
+    """Draws the legend of the colours, or of what takes their place."""
     text = Text()
-    for _, style, name in BANDS:
-        text.append("\N{BLACK SQUARE} ", style)
-        text.append(name + "  ", HIDDEN)
+    for _, style, plain, name in BANDS:
+        if coloured:
+            text.append("\N{BLACK SQUARE} ", style)
+            text.append(name + "  ", HIDDEN)
+        else:
+            text.append(name, plain)
+            text.append("  ")
     text.append("\N{MIDDLE DOT} end", HIDDEN)
     return text
 
@@ -125,7 +129,7 @@ def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]
     """
     written, canvases = Text(), False
     tokens, started, drawn = 0, time.monotonic(), 0.0
-    waiting = Text(WAITING, HIDDEN)
+    waiting, coloured = Text(WAITING, HIDDEN), not console.no_color
     with Live(waiting, console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
         for event in events:
             now = time.monotonic()
@@ -135,8 +139,8 @@ def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 if soon and event.step > 1:
                     continue
                 done = tokens + sum(token not in special for token in event.tokens)
-                below = [status(event, done, now - started, console.width - 1), legend()]
-                _draw(live, Text.assemble(written, draw_canvas(event, special)), below)
+                below = [status(event, done, now - started, console.width - 1), legend(coloured=coloured)]
+                _draw(live, Text.assemble(written, draw_canvas(event, special, coloured=coloured)), below)
                 drawn = now
             elif isinstance(event, BlockCommitted):
                 written.append(printable(event.reasoning), "italic dim")

@@ -109,7 +109,7 @@ class _Candidates:
 
     prompt: Prompt
     text: str
-    """That of the prompt; empty where nobody reads it."""
+    """Text of the prompt; empty where nobody reads it."""
     seeds: Sequence[int]
     options: Mapping[str, Any]
     adapter: str | None
