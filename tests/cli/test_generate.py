@@ -16,6 +16,7 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
+from gesso.cli import session
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
@@ -128,6 +129,14 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
 def test_a_constraint_holds(gesso: Gesso, options: list[str], pattern: str, seed: int) -> None:
     told = json.loads(gesso("generate", PROMPT, "--seed", seed, "--max-new-tokens", 30, "--json", *options).out)
     assert re.fullmatch(pattern, told["text"])
+
+
+def test_a_large_model_on_a_cpu_says_what_is_quicker(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "LARGE", 1)
+    told = "B active parameters on a CPU: --mode auto writes token by token where that is quicker\n"
+    assert gesso("generate", PROMPT, "--seed", 1, "--plain").err.endswith(told)
+    assert told in gesso("chat", "-m", "mini", stdin="x\n").err
+    assert gesso("generate", PROMPT, "--seed", 1, "--plain", "--mode", "canvas").err == ""
 
 
 def test_files_say_what_the_answer_must_be(gesso: Gesso, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def chat(
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.other_words import is_named, note_no_thinking, note_other_words
-    from gesso.cli.session import note, present
+    from gesso.cli.session import note, note_slow_canvases, present
     from gesso.errors import GessoError, UserError
 
     partner: Any
@@ -65,6 +65,7 @@ def chat(
         partner, name = opt.load_engine(load), load.model
         special = partner.tokenizer.special_ids
         note_no_thinking(load, options)
+        note_slow_canvases(partner, options)
     asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     live = asks and is_screen(sys.stdout)
     if asks:

@@ -85,11 +85,12 @@ def generate(
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.other_words import is_named, note_no_thinking, suited
-    from gesso.cli.session import present
+    from gesso.cli.session import note_slow_canvases, present
 
     load = suited(load, text, named=is_named(context), options=options, alone=system is None)
     note_no_thinking(load, options)
     engine = opt.load_engine(load)
+    note_slow_canvases(engine, options)
     from gesso.engine.media import media_options, with_media
     from gesso.engine.trace import record
 
