@@ -123,6 +123,14 @@ def test_a_models_own_mode_gives_way_to_options_of_canvases(skills: Engine) -> N
     assert "canvas" in next(fill(skills, "a{{ }}b", max_denoising_steps=2))[0].options
 
 
+@pytest.mark.parametrize("mode", ["ar", "canvas"])
+def test_a_hole_behind_all_that_is_wanted_stays_empty(mode: str) -> None:
+    instruction = "Write a Python function add_seven that returns its argument plus 7."
+    source = "def add_seven(x):\n    return x + 7{{ }}\n"
+    filled = gesso.fill(gesso.load("mini", "cpu"), source, instruction, mode=mode, seed=1)
+    assert (filled.text, filled.holes[0].text, filled.holes[0].complete) == (source.replace("{{ }}", ""), "", True)
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

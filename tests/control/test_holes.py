@@ -1,5 +1,7 @@
 """Documents with holes: what is read, and what is refused."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +104,12 @@ def test_a_malformed_document_is_refused(source: str, message: str) -> None:
     with pytest.raises(TextError) as caught:
         parse_document(source)
     assert message in str(caught.value)
+
+
+def test_many_holes_are_refused_in_a_moment() -> None:
+    before = time.process_time()
+    with pytest.raises(TextError, match="the text has 200000 holes; 64 are the most"):
+        parse_document("{{}}\n" * 200_000)
+    with pytest.raises(TextError, match=r"line 100001: \{\{ is not closed"):
+        parse_document("{{{{\n" * 100_000 + "{{")
+    assert time.process_time() - before < 4

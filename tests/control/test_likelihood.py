@@ -68,6 +68,14 @@ def test_a_long_beginning_leaves_half_a_context(tiny: Engine, monkeypatch: pytes
     assert found.logprob == pytest.approx(by_hand(tiny, [*before, *TEXT][-16:], 3)[0], abs=1e-3)
 
 
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_context_of_one_canvas_scores_nothing(tiny: Engine, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """It went from window to window for ever."""
+    monkeypatch.setattr(type(tiny.runner), "max_model_len", property(lambda _: tiny.config.canvas_length + room))
+    with pytest.raises(OptionError, match="leaves no room for a text beside a canvas"):
+        score(tiny, (BEFORE, TEXT))
+
+
 @pytest.mark.parametrize("pair", [([], TEXT), (BEFORE, [])])
 def test_nothing_before_or_nothing_to_score_is_refused(tiny: Engine, pair: Any) -> None:
     with pytest.raises(OptionError, match="one token at least"):

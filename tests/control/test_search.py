@@ -147,6 +147,15 @@ def test_an_augmentation_that_fails_is_named(tiny: Engine, augment: Any) -> None
     assert caught.value.option == "augment"
 
 
+@pytest.mark.parametrize("restore", [lambda _: 1 / 0, lambda _: None])
+@pytest.mark.parametrize("every_step", [True, False])
+def test_a_form_that_gives_no_answer_back_is_named(tiny: Engine, restore: Any, every_step: bool) -> None:
+    options = {"best_of": 2, "grader": lambda _, __: 0.0, "every_step": every_step}
+    with pytest.raises(OptionError, match="restore") as caught:
+        ask(tiny, augment=lambda prompt, _: Augmented(prompt, restore), **options)
+    assert caught.value.option == "augment"
+
+
 @given(st.lists(st.sampled_from(["a", "b", "c ", "c"]), min_size=1, max_size=8))
 def test_consistency_is_the_first_of_the_most_frequent(texts: list[str]) -> None:
     found = choose_candidate([replace(RESULT, text=text, seed=seed) for seed, text in enumerate(texts)], "consistency")

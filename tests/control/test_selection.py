@@ -1,5 +1,6 @@
 """Which part of a text is meant: cut without loss, and put back without loss."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -75,8 +76,21 @@ def test_a_match_is_the_only_one() -> None:
             Match("X").of(text)
     with pytest.raises(OptionError, match="it occurs 2 times"):
         Match("aa").of("aaa")
+    with pytest.raises(OptionError, match="it occurs 100 times and more"):
+        Match("X").of("X" * 101)
+    with pytest.raises(OptionError, match=r"it occurs 100 times$"):
+        Match("X").of("X" * 100)
     with pytest.raises(OptionError, match=r"^match is empty"):
         Match("")
+
+
+@pytest.mark.parametrize(("match", "text"), [(" " * 60_000 + "x", " " * 300_000), ("-" * 60_000, "-" * 300_000)])
+def test_a_long_match_is_looked_for_in_a_moment(match: str, text: str) -> None:
+    """Nobody else would run meanwhile; comparing it at every place took a minute."""
+    before = time.process_time()
+    with pytest.raises(OptionError, match="must occur exactly once"):
+        Match(match).of(text)
+    assert time.process_time() - before < 2
 
 
 def test_one_selection_at_most() -> None:

@@ -263,6 +263,13 @@ def test_what_tools_and_a_schema_say_in_vain_comes_back(tiny: Engine) -> None:
         ({"tool_choice": "required", "max_new_tokens": 2}, "tool_choice: the shortest answer has"),
         ({"tool_choice": "required", "tools": []}, "tool_choice needs tools"),
         ({"tool_choice": "required", "tools": [{"type": "function"}]}, "tools: a tool needs a function"),
+        *(
+            (
+                {"tool_choice": "required", "tools": [{"type": "function", "function": {"name": name}}]},
+                re.escape(f"tools: {name!r} is no name of a function"),
+            )
+            for name in ("get weather", "wetter_f\N{LATIN SMALL LETTER U WITH DIAERESIS}r", "", "a{")
+        ),
     ],
 )
 def test_calls_that_cannot_be_are_refused(tiny: Engine, options: dict[str, Any], message: str) -> None:

@@ -105,6 +105,7 @@ def test_pins_in_a_batch_equal_their_solo_runs(tiny: Engine) -> None:
         ({"canvas": [10**6]}, "canvas has token id 1000000"),
         ({"canvas": [5] * 20, "max_new_tokens": 19}, "canvas has 20 positions, max_new_tokens is 19"),
         ({"canvas": [5], "thinking_budget": 3}, "thinking_budget must be left out beside canvas"),
+        ({"canvas": [30, 1, 31]}, "canvas has token id 1, which ends the answer, before its last token"),
     ],
 )
 def test_impossible_pins_are_refused(tiny: Engine, options: dict[str, Any], match: str) -> None:

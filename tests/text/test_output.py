@@ -342,14 +342,16 @@ def test_what_stands_before_a_call_comes_before_it(tokenizer: Tokenizer) -> None
     parser = OutputParser(tokenizer, ["pear\nlime", "\n\n"])
     deltas = [parser.feed(token) for token in tokenizer.encode(f"fig pear\n{WRITTEN_F}lime")]
     place = next(number for number, delta in enumerate(deltas) if delta.tool_calls)
-    assert "".join(delta.text for delta in deltas[:place]) == "fig pear\n"
-    assert "".join(delta.text for delta in (*deltas[place:], parser.flush())) == "lime"
+    assert "".join(delta.text for delta in deltas[: place + 1]) == "fig pear\n"
+    assert "".join(delta.text for delta in (*deltas[place + 1 :], parser.flush())) == "lime"
     assert not parser.stopped
 
 
 def test_stop_strings_are_looked_for_in_a_call_only_when_it_is_text(tokenizer: Tokenizer) -> None:
     assert say(tokenizer, f"pear{WRITTEN_G} lime", "fig", "call", "\n") == ("pear lime", "", False)
     assert say(tokenizer, f"pear{BAD} lime", "g{") == ("pear<|tool_call>call:", "", True)
+    assert say(tokenizer, f"pear{BAD} lime", "ar<") == ("pe", "", True)
+    assert say(tokenizer, f"pear{BAD[:-1]}", "ar<") == ("pe", "", True)
     assert say(tokenizer, f"pear{WRITTEN_F}\n\n", "\n") == ("pear", "", False)
     assert say(tokenizer, f"pear{WRITTEN_F}\n\nfig", "\nf") == ("pear\n", "", True)
     assert say(tokenizer, f"pear{WRITTEN_F}fig", "pear lime") == ("pearfig", "", False)

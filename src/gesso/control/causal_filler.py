@@ -159,7 +159,7 @@ class CausalFiller(HoleFiller):
         (result,) = yield [self._request(prompt, room, banned, 0, self._given.get("temperature"))]
         self._count(result)
         ids, complete = self._written(result), result.finish_reason == "stop"
-        read = text_of(self._engine.tokenizer, ids, lead) if ids else None
+        read = text_of(self._engine.tokenizer, ids, lead)
         if read is not None and read[1] > self._budget:  # room was left for a space that is no token by itself
             ids, complete = ids[: self._budget - read[1]], False
             read = text_of(self._engine.tokenizer, ids, lead)

@@ -59,6 +59,18 @@ def augmented(augment: Augment, prompt: str, rng: random.Random) -> Augmented | 
     return found
 
 
+def restored(restore: Callable[[str], str], text: str) -> str:
+    """Returns the answer to a problem, made of that to another form of it.
+
+    Raises:
+        OptionError: the augmentation fails, or returns no text.
+    """
+    found = _asked("augment", "the check's restore", restore, text)
+    if not isinstance(found, str):
+        raise OptionError(f"restore of an augment returns a text, got {found!r:.60}", option="augment")
+    return found
+
+
 def find_grader(name: str, reference: str | None = None, *, option: str = "check") -> Grader:
     """Returns the grader that a name means: a task, or `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
 

@@ -70,21 +70,22 @@ def parse_document(source: str) -> Document:
     Raises:
         TextError: it has no hole, too many, or a malformed one; the message has the line.
     """
-    texts, holes, place = [""], [], 0
+    texts, holes = list[str](), list[Hole]()
+    parts, place, line, counted = list[str](), 0, 1, 0
     while found := _OPEN.search(source, place):
-        texts[-1] += source[place : found.start()]
+        parts.append(source[place : found.start()])
         if found[0] == "{{{{":
-            texts[-1] += "{{"
+            parts.append("{{")
             place = found.end()
             continue
-        line = source.count("\n", 0, found.start()) + 1
+        line, counted = line + source.count("\n", counted, found.start()), found.start()
         whole = _HOLE.match(source, found.start())
         if whole is None:
             raise TextError(f"line {line}: {{{{ is not closed by }}}} on its line; text is written as {{{{{{{{")
         holes.append(_hole(whole[1], line))
-        texts.append("")
-        place = whole.end()
-    texts[-1] += source[place:]
+        texts.append("".join(parts))
+        parts, place = [], whole.end()
+    texts.append("".join([*parts, source[place:]]))
     if not holes:
         raise TextError("the text has no hole: write {{ }} where something is missing")
     if len(holes) > MOST_HOLES:

@@ -85,6 +85,11 @@ def _windows(engine: Engine, before: Sequence[int], text: Sequence[int]) -> list
     if not before or not text:
         raise OptionError("a text is scored behind one token at least, and has one itself", option="likelihood")
     longest, whole = context_length(engine), [*before, *text]
+    if longest < 2:
+        raise OptionError(
+            f"a context of {longest + engine.config.canvas_length} tokens leaves no room for a text beside a canvas",
+            option="likelihood",
+        )
     windows: list[tuple[Sequence[int], Sequence[int]]] = []
     start = len(before)
     while start < len(whole):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, with_prompt_text
+from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, restored, with_prompt_text
 from gesso.control.job import Job
 from gesso.display import html
 from gesso.engine.engine import Engine, Request
@@ -129,7 +129,7 @@ class _Candidates:
         """Returns the request of a candidate."""
         own = {**self.options, "seed": self.seeds[number]}
         if (grader := self.grader) is not None:
-            own["accept"] = lambda answer: passes(grade(grader, self.text, form.restore(answer)))
+            own["accept"] = lambda answer: passes(grade(grader, self.text, restored(form.restore, answer)))
         return Request(form.prompt, own, self.adapter)
 
 
@@ -181,7 +181,9 @@ def search(
         numbers = range(len(results), len(results) + (left if grader is None else min(at_once, left)))
         forms = [wanted.form(number) for number in numbers]
         made = yield [wanted.request(number, form) for number, form in zip(numbers, forms, strict=True)]
-        fresh = [replace(result, text=form.restore(result.text)) for result, form in zip(made, forms, strict=True)]
+        fresh = [
+            replace(result, text=restored(form.restore, result.text)) for result, form in zip(made, forms, strict=True)
+        ]
         results += fresh
         if grader is not None:
             scores += [grade(grader, text, graded_text(result)) for result in fresh]
@@ -266,6 +268,8 @@ def _checked(
     if chosen not in SELECT:
         raise OptionError(f"select must be one of {', '.join(SELECT)}, got {chosen!r}", option="select")
     Integer(minimum=1).check("at_once", at_once)
+    if grader is not None and options.get("accept") is not None:
+        raise OptionError("a search with a grader asks it of every step: leave out accept", option="accept")
     if chosen == "likelihood" and best_of > 1 and engine.config.mask_token_id is not None:
         raise OptionError(
             "the likeliest answer is found by a causal pass, which a model of masked blocks does not have",

@@ -88,6 +88,10 @@ class Lines:
         return Parts(text[:start], text[start:end], text[end:])
 
 
+MOST_COUNTED = 100
+"""Places of a match that are told, where there is more than the one that there must be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """Selects the one place where this text stands."""
@@ -101,13 +105,14 @@ class Match:
 
     def of(self, text: str) -> Parts:
         # Places may overlap: `aa` stands in `aaa` twice.
-        places = [found.start() for found in re.finditer(f"(?={re.escape(self.text)})", text)]
+        places, place = list[int](), text.find(self.text)
+        while place >= 0 and len(places) < MOST_COUNTED:
+            places.append(place)
+            place = text.find(self.text, place + 1)
         if len(places) != 1:
-            raise OptionError(
-                f"match must occur exactly once in the text, it occurs {len(places)} times", option="match"
-            )
-        end = places[0] + len(self.text)
-        return Parts(text[: places[0]], self.text, text[end:])
+            times = f"{len(places)} times{' and more' if place >= 0 else ''}"
+            raise OptionError(f"match must occur exactly once in the text, it occurs {times}", option="match")
+        return Parts(text[: places[0]], self.text, text[places[0] + len(self.text) :])
 
 
 def selection_of(lines: str | None, match: str | None) -> Selection:

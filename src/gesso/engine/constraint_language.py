@@ -14,6 +14,7 @@ from gesso.constraints.regex import parse
 from gesso.constraints.tool_calls import tool_calls
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig, RequestOptions
+from gesso.text.tool_calls import NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +143,8 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     function = tool.get("function")
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise OptionError("tools: a tool needs a function with a name", option="tools")
+    if not NAME.fullmatch(function["name"]):
+        raise OptionError(
+            f"tools: {function['name']!r:.80} is no name of a function: letters, digits, _, . and - are", option="tools"
+        )
     return function

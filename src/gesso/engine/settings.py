@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gesso.config import ModelShape
+from gesso.engine.canvases import last_pin
 from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions, generation_options
 from gesso.text.output import CHANNEL, CHANNEL_END
@@ -66,9 +67,16 @@ def _refuse_interval(config: GenerationConfig) -> None:
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
     """Checks the token ids that a request names."""
-    for part in config.canvas or ():
+    last = last_pin(config)
+    for place, part in enumerate(config.canvas or ()):
         if part is not None and part >= shape.vocab_size:
             raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}", option="canvas")
+        if part in config.eos_token_ids and place < last and not config.ignore_eos:
+            raise OptionError(
+                f"canvas has token id {part}, which ends the answer, before its last token: leave that out, or set "
+                "ignore_eos",
+                option="canvas",
+            )
     for sequence in config.probe or ():
         if len(sequence) > width:
             raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}", option="probe")

@@ -193,7 +193,7 @@ class OutputParser:
             return self._add(Delta(reasoning=self._after_header(self._reasoning_decoder.feed(token))))
         if token == self._call_open:
             self._call = [token]
-            return self._add(Delta(text=self._stop.flush()))  # what stands before a call comes before it
+            return Delta()
         return self._add(Delta(text=self._after_space(self._answer.feed(token))))
 
     def _after_header(self, text: str) -> str:
@@ -231,7 +231,8 @@ class OutputParser:
         except TextError as error:
             return self._give_up_call(str(error))
         self._call, self._space = [], ""
-        return Delta(tool_calls=(call,))
+        # What may have begun a stop string stands before the call; had that been none, it would go on in its text.
+        return Delta(self._stop.flush(), tool_calls=(call,))
 
     def _give_up_call(self, why: str) -> Delta:
         """The call as answer text."""
