@@ -4,39 +4,93 @@ Alpaca, ShareGPT, TRL's conversations, questions and answers, from .json, .jsonl
 `pip install pyarrow`). Every other file is plain text, cut between paragraphs.
 """
 
+import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 PIECE = 4000
 """Characters of a piece of plain text, unless a paragraph is longer."""
-PAIRS = (("prompt", "response"), ("question", "answer"), ("input", "output"))
+PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("input", "output"))
 ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+JUDGED = ("label", "weight", "chosen", "rejected", "score_chosen", "score_rejected", "preferred_output")
+"""Columns that say which answers are good: without them bad ones would be learned, too."""
+
+Row = Mapping[str, Any]
 
 
-def rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows of a file of data, or the pieces of a plain text."""
+class Unused:
+    """Counts the columns that no line has."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+
+    def note(self, row: Row, used: Sequence[str]) -> None:
+        """Adds the columns of a row but those that are used."""
+        self.names |= dict.fromkeys(name for name in row if name not in used)
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a text with their ends.
+
+    Raises:
+        ValueError: one is not written in UTF-8.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"line {number}: no UTF-8 (byte {error.start + 1})") from None
+
+
+def rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yields the rows of a file of data, or the pieces of a plain text, and where each stands."""
     kind = path.suffix.lower()
     if kind == ".parquet":
         import pyarrow.parquet
 
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-            yield from batch.to_pylist()
+        with path.open("rb") as file:
+            yield from ((f"row {number}", row) for number, row in enumerate(parquet_rows(pyarrow.parquet, file), 1))
     elif kind in (".csv", ".tsv"):
         csv.field_size_limit(2**31 - 1)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from csv.DictReader(file, delimiter="," if kind == ".csv" else "\t")
+        read = lines(path)
+        head = next(read, "")
+        reader = csv.DictReader(read, next(csv.reader([head], delimiter=mark(head))), delimiter=mark(head))
+        yield from ((f"line {reader.line_num + 1}", row) for row in reader)
     elif kind == ".jsonl":
-        with path.open(encoding="utf-8-sig") as file:
-            yield from (json.loads(line) for line in file if line.strip())
+        for number, line in enumerate(lines(path), 1):
+            if line.strip():
+                yield f"line {number}", parsed(line, f"line {number}: ")
     elif kind == ".json":
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
-        yield from found if isinstance(found, list) else [found]
+        found = parsed("".join(lines(path)))
+        yield from (
+            (f"row {number}", row) for number, row in enumerate(found if isinstance(found, list) else [found], 1)
+        )
     else:
-        yield from ({"text": piece} for piece in pieces(path.read_text(encoding="utf-8-sig")))
+        yield from (("text", {"text": piece}) for piece in pieces("".join(lines(path))))
+
+
+def parquet_rows(reader: Any, file: BinaryIO) -> Iterator[Row]:
+    """Yields the rows of a table of Parquet."""
+    for batch in reader.ParquetFile(file).iter_batches():
+        yield from batch.to_pylist()
+
+
+def mark(head: str) -> str:
+    """Returns what stands between the columns of a table: what its first line has most of."""
+    return max(",;\t|", key=head.count)
+
+
+def parsed(text: str, place: str = "") -> Any:
+    """Returns the value of a JSON text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}no JSON: {error}") from None
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -51,61 +105,140 @@ def pieces(text: str) -> Iterator[str]:
         yield piece.removesuffix("\n\n")
 
 
-def convert(row: Mapping[str, Any]) -> dict[str, Any]:
+def convert(row: Any, unused: Unused) -> dict[str, Any]:
     """Returns the line that a row becomes.
 
     Raises:
-        ValueError: it is of no format that is known here.
+        ValueError: it is of no format that is known here, has nothing to learn, or says which answers are good.
     """
     if not isinstance(row, Mapping):
         raise ValueError("is no object of named columns")
-    row = {name: value for name, value in row.items() if value not in (None, "")}
-    system = [message("system", row["system"])] if "system" in row else []
-    tools = {"tools": row["tools"]} if "tools" in row else {}
-    if "messages" in row:
-        return {"messages": system + row["messages"]} | tools
-    if "conversations" in row:
-        return {"messages": system + [turn(said) for said in row["conversations"]]}
-    if "instruction" in row and "output" in row:
-        asked = "\n\n".join(row[name] for name in ("instruction", "input") if name in row)
-        return {"messages": [*system, message("user", asked), message("assistant", row["output"])]}
-    if isinstance(row.get("prompt"), list) and isinstance(row.get("completion"), list):
-        # Only the completion is learned.
-        context = [said | {"weight": 0} if said["role"] == "assistant" else said for said in row["prompt"]]
-        return {"messages": system + context + row["completion"]} | tools
-    for prompt, answer in (("prompt", "completion"), *PAIRS):
-        if prompt in row and answer in row:
-            return {"messages": [*system, message("user", row[prompt]), message("assistant", row[answer])]}
+    empty = [str(name) for name, value in row.items() if value in (None, "")]
+    row = {str(name): value for name, value in row.items() if value not in (None, "")}
+    if judged := [name for name in JUDGED if name in row]:
+        raise ValueError(f"{judged[0]} says which answers are good: leave out the bad ones, and that column")
+    system = [message("system", row["system"], "system")] if "system" in row else []
+    kept = {name: row[name] for name in ("tools",) if name in row}
+    for names, of_lists, read in FORMATS:
+        if any(name not in row for name in names):
+            continue
+        if of_lists and not all(isinstance(row[name], list) for name in names):
+            if len(names) > 1:
+                continue  # a pair of texts
+            raise ValueError(f"{names[0]} is {row[names[0]]!r:.40}, no list")
+        said, more = read(row, names)
+        unused.note(row, ("system", "tools", *names, *more))
+        return (
+            {"messages": system + said} | kept | {name: row[name] for name in more if name == "source" and name in row}
+        )
     if "text" in row:
-        return {"text": row["text"]}
+        unused.note(row, ("text",))
+        return {"text": text_of(row["text"], "text")}
+    wanted = [name for names, _, _ in FORMATS for name in names if name in empty and any(n in row for n in names)]
+    if wanted:
+        raise ValueError(f"{wanted[0]} is empty")
     raise ValueError(f"holds {', '.join(row) or 'nothing'}, which is no format that is known here")
 
 
-def message(role: str, content: str) -> dict[str, str]:
-    """Returns a message."""
-    return {"role": role, "content": content}
+Read = tuple[list[dict[str, Any]], Sequence[str]]
+"""Messages, and the columns beside those of the format that were used."""
 
 
-def turn(said: Mapping[str, Any]) -> dict[str, str]:
+def chat(row: Row, names: Sequence[str]) -> Read:
+    """Reads a list of messages."""
+    return list(row[names[0]]), ()
+
+
+def share_gpt(row: Row, names: Sequence[str]) -> Read:
+    """Reads ShareGPT's turns."""
+    return [turn(said) for said in row[names[0]]], ()
+
+
+def alpaca(row: Row, names: Sequence[str]) -> Read:
+    """Reads an instruction, its input and its output, behind earlier turns."""
+    asked = "\n\n".join(text_of(row[name], name) for name in ("instruction", "input") if name in row)
+    before = [
+        message(role, text, "history")
+        for each in row.get("history", ())
+        for role, text in zip(("user", "assistant"), each, strict=True)
+    ]
+    return [*before, message("user", asked, names[0]), message("assistant", row["output"], "output")], (
+        "input",
+        "history",
+    )
+
+
+def completion(row: Row, names: Sequence[str]) -> Read:
+    """Reads messages of which only the completion is learned."""
+    prompt, answer = names
+    before = [said | {"weight": 0} if said["role"] == "assistant" else said for said in row[prompt]]
+    return before + row[answer], ()
+
+
+def pair(row: Row, names: Sequence[str]) -> Read:
+    """Reads a question and its answer."""
+    asked, answer = names
+    return [message("user", row[asked], asked), message("assistant", row[answer], answer)], ("source",)
+
+
+FORMATS = (
+    (("messages",), True, chat),
+    (("conversations",), True, share_gpt),
+    (("instruction", "output"), False, alpaca),
+    (("prompt", "completion"), True, completion),
+    *((names, False, pair) for names in PAIRS),
+)
+"""Columns of each format, whether they hold lists, and what reads them."""
+
+
+def message(role: str, content: Any, name: str) -> dict[str, str]:
+    """Returns a message; `name` is the column that it comes from."""
+    return {"role": role, "content": text_of(content, name)}
+
+
+def text_of(value: Any, name: str) -> str:
+    """Returns a value that is a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r:.40}, no text")
+    return value
+
+
+def turn(said: Any) -> dict[str, str]:
     """Returns the message that ShareGPT's turn is; calls of tools are written in too many ways to know them all."""
-    if said.get("from") not in ROLES:
-        raise ValueError(f"a turn is from {said.get('from')!r}; known: {', '.join(ROLES)}")
-    return message(ROLES[said["from"]], said["value"])
+    if not isinstance(said, Mapping) or said.get("from") not in ROLES:
+        who = said.get("from") if isinstance(said, Mapping) else said
+        raise ValueError(f"a turn is from {who!r:.40}; known: {', '.join(ROLES)}")
+    return message(ROLES[said["from"]], said.get("value"), "value")
 
 
 def main() -> None:
     """Converts the files that are named."""
-    for name in sys.argv[1:]:
-        number = 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--skip", action="store_true", help="leave out rows that cannot be converted, and name them")
+    options = parser.parse_args()
+    unused, skipped = Unused(), 0
+    for path in options.files:
         try:
-            for number, row in enumerate(rows(Path(name)), 1):  # noqa: B007
-                print(json.dumps(convert(row), ensure_ascii=False))
-        except (OSError, ImportError, UnicodeDecodeError) as error:
-            sys.exit(f"{name} cannot be read: {error}")
-        except json.JSONDecodeError as error:
-            sys.exit(f"{name} is no JSON behind row {number}: {error}")
-        except (ValueError, KeyError, AttributeError, TypeError, csv.Error) as error:
-            sys.exit(f"{name}, row {number}: {error}")
+            for place, row in rows(path):
+                try:
+                    print(json.dumps(convert(row, unused), ensure_ascii=False))
+                except (ValueError, KeyError, AttributeError, TypeError) as error:
+                    if not options.skip:
+                        raise ValueError(f"{place}: {error} (--skip leaves out such rows)") from None
+                    skipped += 1
+                    print(f"{path}, {place}: {error}; left out", file=sys.stderr)
+        except BrokenPipeError:
+            sys.stderr.close()  # who reads has enough
+            sys.exit(0)
+        except (OSError, ImportError) as error:
+            sys.exit(f"{path} cannot be read: {error}")
+        except (ValueError, csv.Error) as error:
+            sys.exit(f"{path}, {error}")
+    if unused.names:
+        print(f"columns that are not used: {', '.join(unused.names)}", file=sys.stderr)
+    if skipped:
+        print(f"{skipped} row{'s' * (skipped != 1)} left out", file=sys.stderr)
 
 
 if __name__ == "__main__":

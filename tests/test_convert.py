@@ -13,7 +13,7 @@ HI = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}]
 SAID = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "x"}]
 
 
-def convert(*files: Path) -> subprocess.CompletedProcess[str]:
+def convert(*files: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, SCRIPT, *files], capture_output=True, text=True, check=False, encoding="utf-8"
     )
@@ -85,19 +85,19 @@ def test_rows_that_are_not_known_are_named(tmp_path: Path) -> None:
         path.write_text(json.dumps(row), "utf-8")
         ended = convert(path)
         assert ended.returncode == 1
-        assert ended.stderr.startswith(f"{path}, row 1: {what}")
+        assert ended.stderr.startswith(f"{path}, line 1: {what}")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("rows.json", None, "cannot be read: "),
-        ("rows.json", b"[", "is no JSON behind row 0: "),
+        ("rows.json", None, " cannot be read: "),
+        ("rows.json", b"[", ", no JSON: "),
         ("rows.json", b'["text"]', ", row 1: is no object of named columns"),
-        ("rows.jsonl", b'{"text": "a"}\n{', "is no JSON behind row 1: "),
-        ("rows.csv", b"text\n\xe4\n", "cannot be read: "),
-        ("book.txt", b"\xe4", "cannot be read: "),
-        ("rows.parquet", b"PAR1", "cannot be read: "),
+        ("rows.jsonl", b'{"text": "a"}\n\n{', ", line 3: no JSON: "),
+        ("rows.csv", b"text\n\xe4\n", ", line 2: no UTF-8 (byte 1)"),
+        ("book.txt", b"a\n\n\xe4", ", line 3: no UTF-8 (byte 1)"),
+        ("rows.parquet", b"PAR1", " cannot be read: "),
     ],
 )
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content: bytes | None, what: str) -> None:
@@ -106,5 +106,62 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content:
         path.write_bytes(content)
     ended = convert(path)
     assert ended.returncode == 1
-    assert ended.stderr.startswith(f"{path} {what}".replace(" ,", ","))
+    assert ended.stderr.startswith(f"{path}{what}")
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"prompt": "x", "completion": "bad", "label": False}, "label says which answers are good"),
+        ({"prompt": "x", "chosen": "a", "rejected": "b"}, "chosen says which answers are good"),
+        ({"instruction": "a", "input": "", "output": ""}, "output is empty"),
+        ({"question": "", "answer": "b"}, "question is empty"),
+        ({"question": "q", "answer": 5}, "answer is 5, no text"),
+        ({"question": ["q"], "answer": "a"}, "question is ['q'], no text"),
+        ({"messages": "hi"}, "messages is 'hi', no list"),
+        ({"conversations": ["hi"]}, "a turn is from 'hi'"),
+    ],
+)
+def test_what_would_be_learned_wrongly_is_refused_or_left_out(tmp_path: Path, row: object, what: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    good = {"prompt": "hi", "completion": "x"}
+    path.write_text("".join(json.dumps(each) + "\n" for each in (good, row, good)), "utf-8")
+    ended = convert(path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"{path}, line 2: {what}")
+    assert "Traceback" not in ended.stderr
+    ended = convert(path, "--skip")
+    assert (ended.returncode, ended.stdout) == (0, (json.dumps({"messages": HI}) + "\n") * 2)
+    assert ended.stderr.startswith(f"{path}, line 2: {what}")
+    assert ended.stderr.endswith("left out\n1 row left out\n")
+
+
+def test_what_training_uses_is_kept_and_other_columns_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [
+        {"prompt": "x", "completion": "y", "source": "z", "id": 1},
+        {"conversations": SAID, "tools": "[]", "score": 3},
+        {"instruction": "a", "output": "b", "history": [["q", "r"]], "id": 2},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    ended = convert(path)
+    first, second, third = map(json.loads, ended.stdout.splitlines())
+    assert (first["source"], second["tools"]) == ("z", "[]")
+    assert [said["content"] for said in third["messages"]] == ["q", "r", "a", "b"]
+    assert ended.stderr == "columns that are not used: id, score\n"
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_tables_as_spreadsheets_write_them(tmp_path: Path, between: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"\ufeffquestion{between}answer\r\nhi{between}x\r\nhi{between}\r\n", "utf-8")
+    ended = convert(path)
+    assert ended.stdout == json.dumps({"messages": HI}) + "\n"
+    assert ended.stderr.startswith(f"{path}, line 3: answer is empty")
+
+
+def test_without_files_it_says_what_it_wants() -> None:
+    ended = convert()
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("usage: convert.py")

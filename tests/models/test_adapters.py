@@ -386,8 +386,10 @@ KEY = "base_model.model.model.{}.layers.0.self_attn.q_proj.lora_B.weight"
 )
 def test_weights_that_do_not_fit_are_refused(saved: Path, change: Any, message: str) -> None:
     edit_weights(saved, change)
-    with pytest.raises(CheckpointError, match=message):
+    edit_config(saved, base_model_name_or_path="theirs")
+    with pytest.raises(CheckpointError, match=message) as refused:
         load_adapter(random_model(SHAPES["plain"]), saved)
+    assert str(refused.value).endswith(f"; {saved} was trained on theirs")
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.float8_e4m3fn])

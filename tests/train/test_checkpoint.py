@@ -352,13 +352,18 @@ def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
         {"self_conditioning_probability": 0.75},
         {"canvases_per_example": 2},
         {"prompt_loss": True},
-        {"denoiser_loss_weight": 0.0},
     ],
 )
 def test_other_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     with pytest.raises(CheckpointError, match=f"with other settings .{next(iter(changes))}"):
         train(recipe(**changes), tmp_path, device="cpu")
+
+
+def test_other_passes_are_refused_in_words(tmp_path: Path) -> None:
+    train(recipe(steps=1), tmp_path, device="cpu")
+    with pytest.raises(CheckpointError, match="was trained in canvases, and not in the causal pass alone"):
+        train(recipe(denoiser_loss_weight=0.0), tmp_path, device="cpu")
 
 
 def test_a_run_is_not_resumed_from_other_weights(tmp_path: Path) -> None:
@@ -371,6 +376,8 @@ def test_a_run_is_not_resumed_from_other_weights(tmp_path: Path) -> None:
     save_folder(random_model(SHAPE, seed=4), start)
     with pytest.raises(CheckpointError, match="from other base weights"):
         train(tiny, tmp_path / "run", device="cpu")
+    with pytest.raises(CheckpointError, match=f"was trained from {start}, and not from another"):
+        train(replace(tiny, base="another"), tmp_path / "run", device="cpu")
     last = train(replace(tiny, start=moved, base=str(moved)), tmp_path / "run", device="cpu")
     assert last.name == "step-000002"
 

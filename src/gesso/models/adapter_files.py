@@ -118,7 +118,11 @@ def read_adapter_config(folder: Path) -> LoraConfig:
         CheckpointError: it is no LoRA adapter, or one with a setting that gesso does not compute.
     """
     if not (folder / CONFIG).exists():
-        raise CheckpointError(f"no {CONFIG} in {folder}: an adapter is a folder with {CONFIG} and {WEIGHTS}")
+        inner = next((part for part in (folder / "adapter",) if (part / CONFIG).exists()), None)
+        raise CheckpointError(
+            f"no {CONFIG} in {folder}: an adapter is a folder with {CONFIG} and {WEIGHTS}",
+            hint=None if inner is None else f"that is the folder of a run; its adapter is {inner}",
+        )
     settings = read_json(folder / CONFIG)
     if settings.get("peft_type") != "LORA":
         raise CheckpointError(f"{folder / CONFIG}: peft_type {settings.get('peft_type')!r} is not LORA")
@@ -160,14 +164,23 @@ def load_adapter(
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
     found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in stacks_of(module))]
     if not found:
-        raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model")
+        raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model{_trained_on(folder)}")
     _check_rank(config, tensors, folder)
     config = replace(config, targets=tuple(found), separate=any(_differs(tensors, to_hf_module(n)) for n in found))
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
-    fill(model, tensors, folder / WEIGHTS, layout)
+    try:
+        fill(model, tensors, folder / WEIGHTS, layout)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}{_trained_on(folder)}") from None
     return config
+
+
+def _trained_on(folder: Path) -> str:
+    """Says which model the adapter is of, for who gave another one."""
+    base = base_of(folder)
+    return f"; {folder} was trained on {base}" if base else ""
 
 
 def _check_rank(config: LoraConfig, tensors: dict[str, Tensor], folder: Path) -> None:

@@ -76,7 +76,8 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
             raise HubError(f"{name} is a download that is not finished: the same gesso pull goes on where it stopped")
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(
-            f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file"
+            f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file",
+            hint=_instead(folder),
         )
     if file := HUB_GGUF.fullmatch(name):
         return _gguf_folder(_fetch_file(file["repo"], file["file"], file["revision"], offline, progress), progress)
@@ -85,6 +86,17 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
         what = _what_to_do(offline) if offline else "run the same command again with network access"
         raise HubError(f"{_incomplete(name, folder)}; {what}")
     return folder
+
+
+def _instead(folder: Path) -> str | None:
+    """What a folder is that is no checkpoint, and what to do with it."""
+    if (folder / "adapter_config.json").is_file():
+        return f"that is an adapter: give its base as the model, and --adapter {folder}"
+    if (folder / "adapter" / "adapter_config.json").is_file():
+        return f"that is the folder of a run: give its base as the model, and --adapter {folder / 'adapter'}"
+    if (folder / "model" / "config.json").is_file():
+        return f"that is the folder of a run; its model is {folder / 'model'}"
+    return None
 
 
 def resolve_config(name: str, *, offline: bool = False) -> Path:

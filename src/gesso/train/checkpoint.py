@@ -47,6 +47,7 @@ RATE = "learning_rate"
 _REMEDY = "go on with the same, or train into another folder"
 _DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
 """What is said of a run whose digest of that name is another."""
+_PASSES = ("in canvases", "in the causal pass alone")
 
 
 def checkpoint_path(out: Path, step: int) -> Path:
@@ -268,10 +269,15 @@ def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Pr
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}: {_REMEDY}")
-    # A setting says more than a digest that it is a part of.
-    for name, ours in sorted(identity.items(), key=lambda item: item[0] in _DIGESTS):
+    # Another base has other settings, too; a setting says more than the digest of data that it is a part of.
+    for name, ours in sorted(identity.items(), key=lambda item: (item[0] != WEIGHTS, item[0] in _DIGESTS)):
         if state.get(name, ours) != ours and not (name == "base" and WEIGHTS in state):
             what = _DIGESTS.get(name, f"with other settings ({name} {state.get(name)!r}, now {ours!r})")
+            bases = state.get("base"), identity.get("base")
+            if name == WEIGHTS and bases[0] != bases[1]:
+                what = f"from {bases[0]}, and not from {bases[1]}"
+            elif name == "denoiser_loss_weight":
+                what = f"{_PASSES[not state.get(name)]}, and not {_PASSES[not ours]} (--causal-only)"
             raise CheckpointError(f"{folder} was trained {what}: {_REMEDY}")
     if not isinstance(state.get("step"), int):
         raise CheckpointError(f"{folder / STATE} names no step")
