@@ -89,7 +89,8 @@ def test_changes_since_an_earlier_run(bench: Gesso, tmp_path: Path) -> None:
     told = shown.out[shown.out.index("Since 2") :]
     assert told.count("%") == 4
     assert "not as it was then: steps" in told
-    again = report_of(bench(*SMALL, "--prompt", 9, "--compare", tmp_path / "first.json", "--json"))
+    assert SMALL[0] == "--prompt"
+    again = report_of(bench("--prompt", 9, *SMALL[2:], "--compare", tmp_path / "first.json", "--json"))
     assert again["changes"]["cells"] == []
 
 

@@ -60,7 +60,7 @@ def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) 
     assert (facts["max_denoising_steps"], facts["context"], facts["hidden_size"]) == (12, 4096, 24)
     assert 0 < facts["active_parameters"] < facts["parameters"]
     for name in facts:
-        assert name.replace("_", " ") in outcome.out or name in ("skills", "limits")
+        assert name.replace("_", " ") in outcome.out or name in ("skills", "measured_on", "limits")
     assert f"{facts['parameters']:,}" in outcome.out
     assert json.loads(gesso("models", "show", bundled / "mini", "--json").out) == facts
 

@@ -71,8 +71,8 @@ def test_copies_may_be_varied_and_who_could_want_it_is_told(
 def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, data: Path, tmp_path: Path) -> None:
     more = tmp_path / "more.jsonl"
     more.write_text(data.read_text("utf-8") * 5, "utf-8")
-    run = ("--out", tmp_path / "run", "--batch-size", 2, "--steps", 1, "--held-out-file", more)
-    outcome = gesso("finetune", data, *run, "--stop-at", 1)
+    run = ("--out", tmp_path / "run", "--batch-size", 2, "--held-out-file", more)
+    outcome = gesso("finetune", data, *run, "--steps", 1, "--stop-at", 1)
     assert outcome.code == 0, outcome.err
     assert "the held-out loss is that of the first 256 of 320 held out: --evaluation-examples\n" in outcome.err
     outcome = gesso("finetune", data, *run, "--steps", 2, "--evaluation-examples", 320)

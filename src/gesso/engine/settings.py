@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gesso.config import ModelShape
-from gesso.engine.canvases import last_pin
 from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions, generation_options
 from gesso.text.output import CHANNEL, CHANNEL_END
@@ -67,7 +66,8 @@ def _refuse_interval(config: GenerationConfig) -> None:
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
     """Checks the token ids that a request names."""
-    last = last_pin(config)
+    filling = (*config.eos_token_ids, config.pad_token_id)
+    last = max((place for place, part in enumerate(config.canvas or ()) if part not in (None, *filling)), default=-1)
     for place, part in enumerate(config.canvas or ()):
         if part is not None and part >= shape.vocab_size:
             raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}", option="canvas")

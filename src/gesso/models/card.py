@@ -9,7 +9,6 @@ from typing import TypeVar
 from gesso.errors import CheckpointError
 from gesso.json_files import read_json
 from gesso.models.hub import resolve
-from gesso.models.saving import write_json
 
 CARD = "card.json"
 
@@ -81,17 +80,6 @@ def read_card(folder: Path) -> ModelCard | None:
         return _checked(ModelCard(skills, wordings=_patterns(raw.pop("wordings", [])), **raw))
     except (TypeError, AttributeError, re.error) as error:
         raise CheckpointError(f"{path} is no card of a model: {error}") from None
-
-
-def copy_card(source: Path, folder: Path, measured_on: str) -> None:
-    """Writes the card of a checkpoint beside weights made of its own, if it has one; the figures stay those of the
-    first weights that were measured.
-
-    Raises:
-        CheckpointError: see `read_card`.
-    """
-    if (card := read_card(source)) is not None:
-        write_json(folder / CARD, read_json(source / CARD) | {"measured_on": card.measured_on or measured_on})
 
 
 def card_of(model: str) -> ModelCard:

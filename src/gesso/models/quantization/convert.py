@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, GessoError, OptionError
 from gesso.json_files import read_json
-from gesso.models.card import copy_card
+from gesso.models.card import CARD, read_card
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
     OWN_DEFAULTS,
@@ -220,7 +220,7 @@ def finish_folder(
     """
     after = write_index(partial, done.weight_map)
     copy_text_files(source, partial)
-    copy_card(source, partial, "the weights before they were quantized")
+    _copy_card(source, partial)
     for name in ("generation_config.json", OWN_DEFAULTS):
         if (source / name).exists():
             shutil.copy(source / name, partial)
@@ -231,6 +231,13 @@ def finish_folder(
         with suppress(OSError):  # what stays is read by nobody
             (out / name).unlink(missing_ok=True)
     return after
+
+
+def _copy_card(source: Path, folder: Path) -> None:
+    """Writes the card of the source, which says that its figures are those of the first weights that were measured."""
+    if (card := read_card(source)) is not None:
+        measured_on = card.measured_on or "the weights before they were quantized"
+        write_json(folder / CARD, read_json(source / CARD) | {"measured_on": measured_on})
 
 
 def _pack(name: str, plan: _Plan, done: Written, folds: Folds) -> dict[str, Tensor]:
