@@ -43,6 +43,13 @@ def test_it_fits_a_terminal(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, colum
     assert all(len(line) <= int(columns) for line in lines)
 
 
+@pytest.mark.parametrize(("load", "told"), [(0.1, False), (500.0, True)])
+def test_a_busy_machine_is_said_to_be(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, load: float, told: bool) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    assert ("busy" in gesso("doctor").out) == told
+    assert json.loads(gesso("doctor", "--json").out)["cpu"]["load"] == load
+
+
 def test_a_dtype_without_a_product_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise RuntimeError("not implemented")

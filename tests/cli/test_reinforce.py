@@ -28,6 +28,17 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     assert used.code == 0, used.err
 
 
+def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def same(prompt, answer):\n    return 1\n", "utf-8")
+    options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:same", "--max-new-tokens", 8)
+    sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 2, "--max-denoising-steps", 1)
+    outcome = gesso("reinforce", "mini", "--out", tmp_path / "run", *options, *sizes)
+    assert outcome.code == 0, outcome.err
+    told = " ".join(outcome.err.split())
+    assert told.count("warning: step 1: the answers of each group had one reward, so nothing is learned") == 1
+    assert told.count("nothing is learned") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -41,6 +41,17 @@ def test_options_are_refused_before_anything_is_read(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_does_not_lie_in_a_checkpoint_of_another(gesso: Gesso, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "run" / "step-000040"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer.json").write_text("{}")
+    for out in (checkpoint, checkpoint / "more"):
+        for command in COMMANDS[:2]:
+            outcome = gesso(*command, "--out", out)
+            assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+            assert f"{checkpoint} is a checkpoint of a run: name another folder" in outcome.err
+
+
 @pytest.mark.parametrize(("options", "name"), [((), "adapter"), (("--method", "full"), "model")])
 def test_a_result_of_no_run_is_not_written_over(
     gesso: Gesso, tmp_path: Path, options: tuple[str, ...], name: str

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import json
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -236,6 +237,13 @@ def test_the_figures_of_a_result() -> None:
     assert (short.denoising_steps, short.converged) == ((1, 1), (False, False))
     assert GenerationResult("", "", (), "cancelled", 1, 0, (), (), 0, 0.0, 0.0).tokens_per_forward == 0
     assert GenerationResult("", "", (), "cancelled", 1, 0, (), (), 0, 0.0, 0.0).tokens_per_second == 0
+
+
+def test_a_result_is_ready_for_json(tiny: Engine) -> None:
+    result = tiny.generate("hi", seed=1, max_new_tokens=4, logprobs=2)
+    told = json.loads(json.dumps(result.to_dict()))
+    assert (told["text"], told["seed"], told["canvases"]) == (result.text, 1, result.canvases)
+    assert [token["text"] for token in told["logprobs"]] == [token.text for token in result.logprobs]
 
 
 def test_what_is_committed_is_the_whole_canvas_and_the_cache_is_let_go() -> None:

@@ -778,6 +778,17 @@ def test_a_split_that_leaves_a_side_empty_is_refused(make: Make, tmp_path: Path)
         make({"text": f"line {number}"}, held_out=0.4)
 
 
+def test_of_few_lines_it_is_said_which_share_holds_one_out(make: Make) -> None:
+    with pytest.raises(DataError, match="nothing is held out: 7 lines") as refused:
+        make(*texts(7), held_out=0.001)
+    found = re.match(r"--held-out (0\.\d+) holds out one of these lines; --held-out 0 trains", refused.value.hint or "")
+    assert found is not None
+    assert make(*texts(7), held_out=float(found[1])).report.held_out >= 1
+    with pytest.raises(DataError, match="nothing is left to train on") as refused:
+        make(GOOD, GOOD, held_out=0.499)
+    assert (refused.value.hint or "").startswith("--held-out 0 trains on all of it")
+
+
 # The order
 
 

@@ -23,6 +23,8 @@ VARIABLES = (
 """Environment variables that change how gesso works."""
 MATMUL = {"cpu": 512, "mps": 2048, "cuda": 4096}
 """Rows and columns of the matrices that are multiplied, by kind of device."""
+BUSY = 0.5
+"""Processes that wanted the CPU in the last minute, over its cores, from which on its rates say little."""
 SECONDS = 0.1
 """Seconds for which a rate is measured, and longer by the call that exceeds them."""
 
@@ -59,6 +61,7 @@ def examine() -> dict[str, Any]:
             "name": machine["cpu"],
             "cores": machine["cores"],
             "threads": machine["threads"],
+            "load": machine["load"],
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "packed_weights": _byte_products(),
         },
@@ -187,7 +190,10 @@ def _show(facts: dict[str, Any]) -> None:
     cpu = facts["cpu"]
     products = f"packed weights: {cpu['packed_weights'] or 'dequantized'}"
     processor = f"{cpu['name']}, {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}, {products}"
-    section("machine", {"system": facts["system"], "processor": processor})
+    rows = {"system": facts["system"], "processor": processor}
+    if (load := cpu["load"]) is not None and load > BUSY * cpu["cores"]:
+        rows["busy"] = f"a load of {load:g} in the last minute: rates and what rests on them are what others left"
+    section("machine", rows)
     section("what auto picks", automatic_rows(facts["auto"]))
     for device in facts["devices"]:
         rates = device["matmul_operations"].items()

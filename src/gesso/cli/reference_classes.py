@@ -15,12 +15,29 @@ _MODULES = re.compile(r"\b(?:\w+\.)+(?=\w)")
 def signature_of(name: str, function: Any) -> str:
     """Returns a call with its defaults, as Python writes it, and the type of what it returns."""
     signature = inspect.signature(function)
-    shown = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    shown = [_bare(parameter) for parameter in signature.parameters.values() if parameter.name != "self"]
     call = f"{name}{signature.replace(parameters=shown, return_annotation=signature.empty)}"
     if signature.return_annotation in (signature.empty, None):
         return call
     kind = inspect.formatannotation(signature.return_annotation)
     return f"{call} -> {_MODULES.sub('', kind).strip(chr(39))}"
+
+
+def _bare(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter without its type; a default that is a function stands by its name."""
+    default = parameter.default
+    if inspect.isroutine(default):
+        default = _Named(default.__qualname__)
+    return parameter.replace(annotation=parameter.empty, default=default)
+
+
+class _Named(str):
+    """Is written as it stands."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def class_section(name: str, thing: type, *, with_attributes: bool = True) -> list[str]:

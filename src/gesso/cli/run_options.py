@@ -15,6 +15,8 @@ from gesso.nn.cpu_threads import decide
 from gesso.options import keyword
 from gesso.train.checkpoint import checkpoints
 
+STATE = "trainer.json"
+"""What a run writes beside its weights (`gesso.train.checkpoint`, which takes long to import)."""
 EXPORTS = "exports.txt"
 """Names the folders that a run wrote its result to, seen from its own, a JSON string a line: these it may replace."""
 
@@ -52,6 +54,11 @@ class RunOptions:
                 raise OptionError(f"--{option} needs {package}: {pip_install('train')}", option=option)
         pick_device(self.device)
         check_folder(self.out, "out")
+        inner = next(
+            (folder for folder in (self.out, *self.out.absolute().parents) if (folder / STATE).is_file()), None
+        )
+        if inner is not None:
+            raise OptionError(f"--out {self.out}: {inner} is a checkpoint of a run: name another folder", option="out")
         if self.result is not None and is_filled(self.out / self.result) and not checkpoints(self.out):
             raise OptionError(
                 f"--out {self.out} holds {self.result} already, and no run that goes on: name another folder",

@@ -48,7 +48,7 @@ def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options
     from gesso.cli.output import print_json
     from gesso.cli.progress import run_shown, working
     from gesso.cli.render import printable
-    from gesso.cli.session import note, result_to_dict
+    from gesso.cli.session import note
     from gesso.control.search import search
 
     grader = asked.grader()
@@ -65,7 +65,7 @@ def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options
         best, report, passed = tried.best.result, tried.to_dict(), tried.passed
         facts = [f"{len(tried.candidates)} of {asked.best_of} candidates", f"{tried.scoring_passes} scoring passes"]
     if as_json:
-        print_json({**result_to_dict(best), "search": report})
+        print_json({**best.to_dict(), "search": report})
     else:
         print((printable if sys.stdout.isatty() else str)(best.text), flush=True)
         said = "" if passed is None else "right, says the check" if passed else "none right, says the check"

@@ -1,6 +1,5 @@
 """Shows a result in the three ways that `generate`, `chat` and `replay` share."""
 
-import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ def present(events: Iterable[Event], *, live: bool, as_json: bool, special: froz
     if as_json:
         with working("answering"):
             result = _result(events)
-        print_json(result_to_dict(result))
+        print_json(result.to_dict())
         return result
     return write_plain(events)
 
@@ -39,16 +38,6 @@ def _result(events: Iterable[Event]) -> GenerationResult:
     if not isinstance(last, Finished):
         raise GessoError(last.message if isinstance(last, Failed) else "the request never finished")
     return last.result
-
-
-def result_to_dict(result: GenerationResult) -> dict[str, object]:
-    """Returns all fields and derived figures of a result."""
-    derived = {
-        "canvases": result.canvases,
-        "tokens_per_forward": round(result.tokens_per_forward, 3),
-        "tokens_per_second": round(result.tokens_per_second, 2),
-    }
-    return {**dataclasses.asdict(result), **derived}
 
 
 def note_slow_canvases(engine: "Engine", options: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from gesso.cli.interrupt import first_interrupt
 from gesso.cli.progress import stderr_console
 from gesso.cli.signals import INTERRUPTED
 from gesso.train.checkpoint import export
-from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, TrainingCallback, scalars
+from gesso.train.records import METRICS, Evaluation, Outcome, PolicyRecord, Record, Sample, TrainingCallback, scalars
 from gesso.train.trainer import train
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ REASONS = {
     "minutes": "--max-minutes are over",
     "interrupted": "interrupted; the same command goes on from here",
 }
+
+
+ALIKE = (
+    "the answers of each group had one reward, so nothing is learned from them (said once): prompts that are sometimes "
+    "answered right, or a larger --group-size, make them differ"
+)
 
 
 class ProgressCallback(TrainingCallback):
@@ -59,6 +65,8 @@ class ProgressCallback(TrainingCallback):
         self.progress = Progress(*columns, console=self.console)
         self.task: Any = None
         self._stack = stack
+        self._alike = False
+        """Whether it was said that nothing is learned from answers of one reward."""
 
     def started(self, step: int, last: int, trainable: int) -> None:
         self.console.print(f"training {trainable:,} parameters, steps {step + 1} to {last}", style="dim")
@@ -68,6 +76,9 @@ class ProgressCallback(TrainingCallback):
     def stepped(self, step: int, record: Record | None) -> None:
         if record is not None:
             self.progress.update(self.task, note=record.summary)
+        if isinstance(record, PolicyRecord) and not record.mixed and not self._alike:
+            self._alike = True
+            self.warned(f"step {record.step}: {ALIKE}")
         self.progress.update(self.task, completed=step)
 
     def evaluated(self, record: Evaluation) -> None:

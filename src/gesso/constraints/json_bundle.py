@@ -28,7 +28,7 @@ def read_schema(path: str | Path) -> Schema:
     """Returns the schema of a file, and of those that it refers to.
 
     Raises:
-        OptionError: a file cannot be read, is no JSON, has the `$id` of another one, or there are too many.
+        OptionError: a file cannot be read or is no JSON, two files have the same `$id`, or there are too many files.
     """
     given = checked_path("path", path)
     first = _File(_absolute(given), _read(given), 0, 0)

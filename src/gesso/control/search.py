@@ -149,8 +149,8 @@ def search(
     """Makes up to `best_of` candidates and chooses one.
 
     Args:
-        select: how candidates are chosen among that the grader finds equal; None is `likelihood`, and beside a grader
-            `consistency`, which needs no pass.
+        select: decides between candidates that the grader finds equally good, or between all of them without one.
+            None is `likelihood`, and beside a grader `consistency`, which needs no pass.
         grader: ends the search at the first candidate that it finds right: a function of the prompt's text and the
             answer's, which returns 1 or True for right, and less for less.
         at_once: candidates of a round where there is a grader: more finish sooner, and may be made for nothing.

@@ -1,7 +1,7 @@
 """Defines the result of a finished request."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from gesso.display import html
 from gesso.text.tool_calls import ToolCall
@@ -92,6 +92,15 @@ class GenerationResult:
     def tokens_per_second(self) -> float:
         """Returns the tokens generated per second, prefill included."""
         return self.completion_tokens / self.seconds if self.seconds > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all fields and derived figures, ready for JSON: what `gesso generate --json` prints."""
+        derived = {
+            "canvases": self.canvases,
+            "tokens_per_forward": round(self.tokens_per_forward, 3),
+            "tokens_per_second": round(self.tokens_per_second, 2),
+        }
+        return {**asdict(self), **derived}
 
     def _repr_html_(self) -> str:
         """Returns the answer and how it came about, for a notebook."""

@@ -7,6 +7,7 @@ lines again. So no text is held in memory, and a batch is a function of (files, 
 
 import hashlib
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,10 @@ WINDOW = 32
 """Batches of like length are made within so many batches of an epoch's order."""
 SAMPLE = 1000
 """Examples whose lines tell which copied words belong to the format."""
+
+
+WHOLE = "--held-out 0 trains on all of it, --held-out-file names lines of their own"
+"""What to do where the lines are too few to part."""
 
 
 class FileData:
@@ -75,20 +80,15 @@ class FileData:
         encoder = DataEncoder(tokenizer, template, model, stop_token_ids, config, vision)
         self._reader = LineReader(encoder)
         self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
-        self._files: list[DataFile] = []
         self._long_texts = LongTexts()
-        scan = Scan(self._reader, config.max_length)
         for path, times in Counter(path.resolve() for path in (*files, *held_out_files)).items():
             if times > 1:
                 raise OptionError(f"{path} is given twice")
-        for path in files:
-            self._files.append(scan.read(path, lambda line: hash_share(line) < config.held_out))
-        for path in held_out_files:
-            self._files.append(scan.read(path, lambda line: True))
+        scan, lowest = self._scan(files, held_out_files)
         self._train = np.frombuffer(scan.train, EXAMPLE)
         self._held_out = np.frombuffer(scan.held_out, EXAMPLE)
         self.report = scan.report()
-        self._require_examples(bool(held_out_files))
+        self._require_examples(None if held_out_files else lowest)
         self._kept = self._read_format() if config.vary_copies else frozenset()
         digests = [file.digest for file in self._files]
         settings = asdict(config)
@@ -99,17 +99,31 @@ class FileData:
         described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])
         self.fingerprint = hashlib.sha256(described.encode()).hexdigest()
 
-    def _require_examples(self, separate: bool) -> None:
+    def _scan(self, files: Sequence[Path], held_out_files: Sequence[Path]) -> tuple[Scan, float]:
+        """Reads all files; returns the lowest of the numbers by which their lines are held out, too."""
+        scan, lowest = Scan(self._reader, self._config.max_length), 1.0
+
+        def is_held_out(line: bytes) -> bool:
+            nonlocal lowest
+            number = hash_share(line)
+            lowest = min(lowest, number)
+            return number < self._config.held_out
+
+        self._files: list[DataFile] = [scan.read(path, is_held_out) for path in files]
+        self._files += [scan.read(path, lambda line: True) for path in held_out_files]
+        return scan, lowest
+
+    def _require_examples(self, lowest: float | None) -> None:
+        """Refuses data of which a side is empty; `lowest` is None where lines of their own are held out."""
         report, limit = self.report, self._config.max_length
         if not report.examples and not report.held_out and report.too_long:
             raise DataError(f"every example is longer than max_length {limit} (the first: {report.first_too_long})")
         if not report.examples:
-            raise DataError(f"nothing is left to train on: {report.summary}")
-        if not report.held_out and (separate or self._config.held_out):
-            raise DataError(
-                f"nothing is held out: {report.summary}; hold out more, or nothing at all",
-                hint="--held-out 0 trains on all of it, --held-out-file names lines of their own",
-            )
+            raise DataError(f"nothing is left to train on: {report.summary}", hint=WHOLE if report.held_out else None)
+        if not report.held_out and (lowest is None or self._config.held_out):
+            share = 1.0 if lowest is None else math.ceil(lowest * 100 + 1e-9) / 100
+            one = f"--held-out {share:g} holds out one of these lines; " if share < 0.5 else ""
+            raise DataError(f"nothing is held out: {report.summary}", hint=one + WHOLE)
 
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:  # noqa: ARG002
         """Returns the examples at [step * size, (step + 1) * size) of all epochs laid end to end.

@@ -108,7 +108,9 @@ class PolicyRecord:
     @property
     def summary(self) -> str:
         """Returns a few words for people."""
-        return f"reward {self.reward:.3f} right {self.right:.0%} {self.denoising_steps:.1f} steps"
+        return (
+            f"reward {self.reward:.3f} right {self.right:.0%} mixed {self.mixed:.0%} {self.denoising_steps:.1f} steps"
+        )
 
 
 @dataclass(frozen=True, slots=True)
