@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from gesso.engine.result import GenerationResult
 from gesso.models import hub
 from gesso.models.hub import CachedModel
 from gesso.tasks.registry import MINI_SKILLS
+from gesso.train import evaluate
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -126,6 +128,23 @@ def test_eval_verifies_as_often_as_it_is_told(
     options = () if rounds is None else ("--verify", rounds)
     outcome = gesso("eval", "mini", "--task", "arithmetic", "-n", 1, "--max-denoising-steps", 1, *options)
     assert (outcome.code, given) == (0, [seen]), outcome.err
+
+
+def test_an_evaluation_that_is_broken_off_shows_what_it_measured(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = evaluate.evaluate_task
+
+    def broken_off(engine: Any, task: Any, *rest: Any, **more: Any) -> Any:
+        if task.name == "ordering":
+            raise KeyboardInterrupt
+        return measured(engine, task, *rest, **more)
+
+    monkeypatch.setattr(evaluate, "evaluate_task", broken_off)
+    options = ("eval", "mini", "-n", 1, "--max-denoising-steps", 1, "--task", "arithmetic", "--task", "ordering")
+    outcome = gesso(*options, "--json")
+    told = json.loads(outcome.out)
+    assert (outcome.code, [task["task"] for task in told["tasks"]], told["left"]) == (130, ["arithmetic"], ["ordering"])
+    outcome = gesso(*options)
+    assert (outcome.code, "arithmetic" in outcome.out, outcome.err) == (130, True, "not measured: ordering\n")
 
 
 def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:

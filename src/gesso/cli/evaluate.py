@@ -1,5 +1,6 @@
 """Implements `gesso eval`."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,7 +105,7 @@ def evaluate(
 
     from rich.console import Console
 
-    from gesso.cli.render import printable
+    from gesso.cli.session import note
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS, default_tasks
 
@@ -128,15 +129,30 @@ def evaluate(
 
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
-    scores = []
-    for name in names:
-        with console.status(f"{name}: {examples} prompts"):
-            scores.append(
-                evaluate_task(engine, TASKS[name], examples, seed, options, asked, other_pictures=other_pictures)
-            )
+    scores: list[TaskScore] = []
+    with suppress(KeyboardInterrupt):  # what is measured is shown first
+        for name in names:
+            with console.status(f"{name}: {examples} prompts"):
+                scores.append(
+                    evaluate_task(engine, TASKS[name], examples, seed, options, asked, other_pictures=other_pictures)
+                )
+    left = names[len(scores) :]
     if as_json:
-        print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
-        return 0
+        found = {"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]}
+        print_json({**found, "left": list(left)} if left else found)
+    elif scores:
+        _show(scores, failures)
+    if left:
+        note(f"not measured: {', '.join(left)}")
+        raise KeyboardInterrupt
+    return 0
+
+
+def _show(scores: "list[TaskScore]", failures: int) -> None:
+    from rich.console import Console
+
+    from gesso.cli.render import printable
+
     shown = Console(highlight=False)
     print_table(shown, _summary(scores))
     for score in scores:
@@ -147,7 +163,6 @@ def evaluate(
         for prompt, expected, found in score.wrong[:failures]:
             gap = "\n" if "\n" in expected else " "
             print(f"\n[{score.task}] {prompt}\nexpected:{gap}{expected}\nfound:{gap}{printable(found)}")
-    return 0
 
 
 def _summary(scores: "list[TaskScore]") -> "Table":
