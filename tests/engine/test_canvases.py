@@ -26,3 +26,13 @@ def test_a_round_is_a_canvas_of_the_same_whole_one(tiny: Engine) -> None:
     state = tiny.start(Request("hi", {"canvas_width": "need", "max_new_tokens": CANVAS}))
     again = state.canvases.make_round(state.canvas, Pins(FREE.long(), FREE, FREE, ()), 0)
     assert again.info.canvas_length == state.canvas.info.canvas_length == CANVAS
+
+
+def test_a_round_behind_a_given_text_takes_all_steps(tiny: Engine) -> None:
+    """It starts from noise."""
+    options = {"start_canvas": [20] * CANVAS, "strength": 0.25, "max_denoising_steps": 12, "max_new_tokens": CANVAS}
+    state = tiny.start(Request("hi", options))
+    assert state.canvas.rules.max_denoising_steps == 3
+    pins = Pins(FREE.long(), FREE, FREE, ())
+    assert state.canvases.make_round(state.canvas, pins, 0).rules.max_denoising_steps == 12
+    assert state.canvases.make_round(state.canvas, pins, 0, 5).rules.max_denoising_steps == 5

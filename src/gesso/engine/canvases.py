@@ -123,6 +123,8 @@ class Canvases:
         """
         constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
         rules = self.rules
+        if self._config.strength is not None:  # of the given text nothing is left, and of its few steps
+            rules = dataclasses.replace(rules, max_denoising_steps=self._config.max_denoising_steps)
         if most_steps is not None:
             rules = rules.one_attempt()
             most = min(most_steps, rules.max_denoising_steps)
