@@ -3,8 +3,8 @@
 `block` -> `token_steps` (a token as one list of compiled steps on a CPU) -> `diffusion_gemma`; `family` (the registry)
 and `sdar/` (masked blocks); `cache`, `dtype` and `device`. Files: `loading`, `saving` over `staging` (replaced as a
 whole), `adapters` (LoRA), `adapter_files` over `peft_layout` (PEFT's format), `base_weights` -> `other_base` (what an
-adapter was trained on), `adapter_switch`; `hub` and `card` (what a bundled model can do). Hugging Face's names live in
-`hf_config`, `hf_config_keys`, `hf_generation_config`,
+adapter was trained on), `run_folders` (what a run wrote, given in another's place), `adapter_switch`; `hub` and `card`
+(what a bundled model can do). Hugging Face's names live in `hf_config`, `hf_config_keys`, `hf_generation_config`,
 `state_dict_adapter` and `vision_names`, `vision_config` and `quantization/modelopt`, and for the other family in
 `sdar/`. `quantization/` (`plan`, `modelopt`, `convert`, `resume`, `fit`, `tiles`, `stream`; `activations` -> `scales`
 -> `folding` -> `calibration`), `offload` and `offload_plan`. Downloads: `pull` (`pull_folder`, `remote`, `byte_stream`,

@@ -22,6 +22,7 @@ from gesso.models import base_weights
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.peft_layout import PREFIX, fill, stacks_of, to_peft
+from gesso.models.run_folders import instead_of_adapter
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.staging import staged
 from gesso.models.state_dict_adapter import to_hf_module
@@ -118,10 +119,9 @@ def read_adapter_config(folder: Path) -> LoraConfig:
         CheckpointError: it is no LoRA adapter, or one with a setting that gesso does not compute.
     """
     if not (folder / CONFIG).exists():
-        inner = next((part for part in (folder / "adapter",) if (part / CONFIG).exists()), None)
         raise CheckpointError(
             f"no {CONFIG} in {folder}: an adapter is a folder with {CONFIG} and {WEIGHTS}",
-            hint=None if inner is None else f"that is the folder of a run; its adapter is {inner}",
+            hint=instead_of_adapter(folder),
         )
     settings = read_json(folder / CONFIG)
     if settings.get("peft_type") != "LORA":

@@ -17,6 +17,7 @@ from gesso.errors import CheckpointError, GessoError, HubError
 from gesso.json_files import read_json
 from gesso.models import hf_config
 from gesso.models.gguf.names import is_gguf
+from gesso.models.run_folders import instead_of_checkpoint
 from gesso.models.sdar import config as sdar_config
 from gesso.models.weight_index import INDEX, SINGLE, read_index
 
@@ -77,7 +78,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(
             f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file",
-            hint=_instead(folder),
+            hint=instead_of_checkpoint(folder),
         )
     if file := HUB_GGUF.fullmatch(name):
         return _gguf_folder(_fetch_file(file["repo"], file["file"], file["revision"], offline, progress), progress)
@@ -86,17 +87,6 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
         what = _what_to_do(offline) if offline else "run the same command again with network access"
         raise HubError(f"{_incomplete(name, folder)}; {what}")
     return folder
-
-
-def _instead(folder: Path) -> str | None:
-    """What a folder is that is no checkpoint, and what to do with it."""
-    if (folder / "adapter_config.json").is_file():
-        return f"that is an adapter: give its base as the model, and --adapter {folder}"
-    if (folder / "adapter" / "adapter_config.json").is_file():
-        return f"that is the folder of a run: give its base as the model, and --adapter {folder / 'adapter'}"
-    if (folder / "model" / "config.json").is_file():
-        return f"that is the folder of a run; its model is {folder / 'model'}"
-    return None
 
 
 def resolve_config(name: str, *, offline: bool = False) -> Path:
