@@ -20,6 +20,7 @@ from gesso.models.loading import load_folder
 from gesso.models.other_base import OtherBaseWarning, other_base
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
+from gesso.nn.cpu_threads import decide
 from gesso.options import Integer
 from gesso.options.paths import checked_path
 from gesso.options.sizes import size_in_bytes
@@ -59,6 +60,7 @@ def load(
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
     device_memory: int | str | None = None,
+    threads: int | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Engine:
     """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
@@ -74,6 +76,8 @@ def load(
             processes as with `tensor_parallel`.
         device_memory: bytes of a GPU that may be used, or a size such as `8GB`; what is free without it. Where the
             weights do not fit, experts of some layers stream from host memory in every pass. CUDA.
+        threads: CPU threads of this process, for all its models; without it one for each performance core, or what
+            `OMP_NUM_THREADS` says.
         tell: is told in one line what will stream, and what a pass will cost by the measured link, before weights are
             read; nothing where all of them fit.
 
@@ -87,6 +91,7 @@ def load(
     """
     for name, ranks in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         Integer(minimum=1).check(name, ranks)
+    decide(threads)
     given = {
         "adapter": adapter is not None,
         "cuda_graphs": cuda_graphs,

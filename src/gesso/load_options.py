@@ -52,6 +52,14 @@ class LoadOptions:
         field=None,
         group=MODEL,
     )
+    threads: int | None = option(
+        None,
+        "CPU threads. Without it one for each performance core, or what OMP_NUM_THREADS says.",
+        minimum=1,
+        maximum=1024,
+        field=None,
+        group=MODEL,
+    )
     offline: bool = option(False, "Never download.", field=None, group=MODEL)
 
     def __post_init__(self) -> None:

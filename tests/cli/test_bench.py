@@ -244,7 +244,7 @@ def test_the_peer_itself(bench: Gesso) -> None:
         (("--steps", "3", "--mode", "ar"), "--steps counts the steps of a canvas"),
         (("--repeats", "0"), "--repeats must be at least 1"),
         (("--warmup", "-1"), "--warmup must be at least 0"),
-        (("--threads", "0"), "--threads must be at least 1"),
+        (("--threads", "0"), "--threads must be an integer of at least 1"),
         (("mini", "--random-weights", "x.json"), "--random-weights and mini contradict"),
         (("--random-weights", "x.json"), "--random-weights x.json: there is no such file"),
         (("--random-weights", "x.json", "--steps", "real"), "--steps real needs real weights"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from engine.seeing import picture, png
 from engine.tiny import reciter
 
@@ -20,6 +21,7 @@ from gesso.cli import session
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
+from gesso.nn import cpu_threads
 from gesso.runner import model_runner
 
 PROMPT = "Sort: pear, fig"
@@ -459,3 +461,11 @@ def test_images_and_clips_are_shown_to_the_model(gesso: Gesso, seeing_folder: Pa
     missing = gesso(*common, "--image", tmp_path / "none.png")
     assert missing.code == 2
     assert "none.png' is no file" in missing.err
+
+
+def test_threads_are_taken_before_the_model_is_loaded(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(cpu_threads, "_decided", False)
+    monkeypatch.setattr(torch, "set_num_threads", taken.append)
+    assert gesso("generate", "hi", "--max-new-tokens", 4, "--threads", 3).code == 0
+    assert taken == [3]

@@ -21,7 +21,7 @@ COMMANDS = (
     [
         (("--stop-at", 0), "--stop-at must be above 0, got 0"),
         (("--max-minutes", "nan"), "--max-minutes must be above 0, got nan"),
-        (("--threads", 0), "--threads must be at least 1, got 0"),
+        (("--threads", 0), "--threads must be an integer of at least 1, got 0"),
         (("--device", "abacus"), "'abacus' does not exist"),
         (("--out", "{file}"), "{file} is a file, and it names a folder"),
         (("--out", "{file}/run"), "{file}/run is no folder: {file} is a file"),

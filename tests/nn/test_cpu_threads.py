@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import gesso
+from gesso.errors import OptionError
 from gesso.nn import cpu_threads
 from gesso.nn.cpu_threads import best_threads, decide, performance_cores, quota, use_performance_cores
 
@@ -74,6 +76,16 @@ def test_only_fewer_threads_are_taken_and_only_where_nobody_has_decided(monkeypa
     decide(6)
     use_performance_cores()
     assert taken == [4, 6]
+
+
+@pytest.mark.parametrize("threads", [0, True, 1.5, "2", 100_000])
+def test_a_number_that_cannot_be_is_refused_before_anything_changes(
+    threads: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_threads, "_decided", False)
+    with pytest.raises(OptionError, match=r"^threads must be (an integer of at least 1|at most 1024), got"):
+        gesso.load("mini", threads=threads)  # type: ignore[arg-type]
+    assert not cpu_threads._decided
 
 
 def test_this_machine_has_at_least_one() -> None:

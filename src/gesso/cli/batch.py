@@ -9,7 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.output import print_json
-from gesso.cli.serve import LOADING, adapter_folders
+from gesso.cli.serve import adapter_folders
 from gesso.cli.serve_options import Adapters, KvMemory, Running
 from gesso.load_options import LoadOptions
 
@@ -37,7 +37,7 @@ Workers = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the counts.", **_BATCH)]
 
 
-@opt.takes(load=LOADING)
+@opt.takes(load=opt.LOADING)
 def batch(
     load: LoadOptions,
     input: Input,  # noqa: A002

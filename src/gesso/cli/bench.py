@@ -26,7 +26,6 @@ from gesso.cli.bench_options import (
     RandomWeights,
     Repeats,
     Steps,
-    Threads,
     Warmup,
 )
 from gesso.cli.output import print_json
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @opt.takes(
-    load=("device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "pipeline_parallel", "offline"),
+    load=[name for name in opt.LOADING if name != "model"],
     helps={
         "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
     },
@@ -61,7 +60,6 @@ def bench(
     repeats: Repeats = REPEATS,
     warmup: Warmup = WARMUP,
     peer: Peer = None,
-    threads: Threads = None,
     as_json: AsJson = False,
     plot: Plot = None,
     compare: Compare = None,
@@ -85,15 +83,16 @@ def bench(
         read_numbers("--prompt", prompt), read_numbers("--output", output), read_numbers("--batch", batch), modes
     )
     if random_weights is not None and load.device == "meta":
-        measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
-        measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
+        measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare}
+        measuring |= {
+            "--threads": load.threads,
+            "--repeats": repeats != REPEATS or None,
+            "--warmup": warmup != WARMUP or None,
+        }
         return _count(random_weights, cells, [*formats.values()], load.dtype, measuring, as_json=as_json)
     settings = read_settings(steps, repeats, warmup, modes, random=random_weights is not None)
     check_plot(plot)
     before = None if compare is None else read_report(compare)
-    from gesso.nn.cpu_threads import decide
-
-    decide(threads)
     if random_weights is not None:
         report = _run_random(random_weights, [*formats.values()], cells, settings, load)
     else:
@@ -170,7 +169,9 @@ def _run_random(
     """The report over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.random_weights import random_engine, read_formats, read_shape
+    from gesso.nn.cpu_threads import decide
 
+    decide(load.threads)
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
     with working("drawing the weights"):

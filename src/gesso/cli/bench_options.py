@@ -36,7 +36,6 @@ Warmup = Annotated[int, typer.Option(metavar="N", help="Runs of each cell that d
 Peer = Annotated[
     str | None, typer.Option(metavar="NAME", help="transformers: measure the same weights there, too.", **_MEASURING)
 ]
-Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.", **_MEASURING)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.", **_SHOWN)]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: PNG, SVG or PDF.", **_SHOWN)]
 Compare = Annotated[

@@ -42,7 +42,7 @@ _MEASURING = {"rich_help_panel": "Measuring"}
 
 @opt.takes(
     (*_DENOISING, *opt.strategy_options()),
-    load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "offline"),
+    load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"),
 )
 def evaluate(
     options: dict[str, Any],

@@ -22,7 +22,7 @@ SHOWN = (0, 1, 2, 3, 5, 8, 9)
 """Columns of the report that a terminal has room for."""
 
 
-@opt.takes((), load=("device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "offline"))
+@opt.takes((), load=("device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"))
 def lab(
     load: LoadOptions,
     grid: Annotated[
@@ -52,7 +52,6 @@ def lab(
     max_minutes: Annotated[
         float | None, typer.Option(metavar="X", help="Begin nothing more after so many minutes.", **_COMPARING)
     ] = None,
-    threads: opt.Threads = None,
     store: Annotated[
         Path,
         typer.Option(
@@ -88,9 +87,6 @@ def lab(
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid
     from gesso.lab.store import Store
-    from gesso.nn.cpu_threads import decide
-
-    decide(threads)
 
     with Store(store) as kept, working("gesso lab") as tell:
         result = run_grid(

@@ -152,17 +152,14 @@ def load_engine(load: LoadOptions) -> "Engine":
     from gesso.cli.failure import remark
     from gesso.cli.progress import working
 
-    given = {
-        name: getattr(load, name)
-        for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
-    }
+    given = {name: getattr(load, name) for name in _LOAD if name != "model"}
     with working(f"loading {load.model}"), warnings.catch_warnings():
         # Torch is loaded here, under the same line: it takes longer than many a model.
         from gesso import api
         from gesso.models.other_base import OtherBaseWarning
 
         warnings.simplefilter("ignore", OtherBaseWarning)  # which is said in a line below
-        engine = api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
+        engine = api.load(load.model, **given, tell=remark)
     note_other_base(load.adapter, load.model)
     return engine
 
@@ -171,6 +168,8 @@ def load_engine(load: LoadOptions) -> "Engine":
 
 
 _LOAD = options_of(LoadOptions)
+LOADING = tuple(name for name in _LOAD if name != "adapter")
+"""How a model is loaded by a command whose adapters are a server's, or that has none."""
 Model = Annotated[str, flag(_LOAD["model"])]
 Device = Annotated[str, flag(_LOAD["device"])]
 Offline = Annotated[bool, flag(_LOAD["offline"])]

@@ -44,20 +44,8 @@ from gesso.options.sizes import size_in_bytes
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-LOADING = (
-    "model",
-    "device",
-    "dtype",
-    "cuda_graphs",
-    "device_memory",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "offline",
-)
-"""How the model is loaded; adapters are the server's."""
 
-
-@opt.takes(load=LOADING)
+@opt.takes(load=opt.LOADING)
 def serve(
     load: LoadOptions,
     host: Host = "127.0.0.1",

@@ -36,20 +36,19 @@ def train(
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
     from gesso.errors import OptionError
-    from gesso.train.recipes import RECIPES, about, load_recipe
+    from gesso.train.recipes import load_recipe
 
     if recipe is None:
         given = {"out": out, "stop_at": stop_at, "within": within, "max_minutes": max_minutes, "precision": precision}
         switches = {"export": export, "estimate": estimate, "plot": plot, "tensorboard": tensorboard}
         if asked := [name for name, value in {**given, **switches}.items() if value not in (None, False)]:
             raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
-        for name in RECIPES:
-            print(f"{name}  {about(name)}")
-        print("\nWhat goes on from a bundled model starts from its weights as they are bundled now.")
+        _print_recipes()
         return 0
     plan = load_recipe(recipe)
     if plan.start is not None and not plan.start.exists():
-        raise OptionError(f"{recipe} goes on from {plan.start}, which is not here: run what writes it first")
+        hint = f"{_written_by(plan.start)} would write it; gesso train lists what needs no such folder"
+        raise OptionError(f"{recipe} goes on from {plan.start}, which is not here", hint=hint)
     settings: dict[str, Any] = {"context_parallel": context_parallel}
     if within is not None:
         settings["within_minutes"] = within
@@ -82,6 +81,26 @@ def train(
     folder = out or Path("runs") / plan.name
     run = RunOptions(folder, device, stop_at, max_minutes, threads, plot, tensorboard, export=export)
     return run_command(plan, run, partial(_print_checkpoint, folder, export))
+
+
+def _print_recipes() -> None:
+    from gesso.train.recipes import LATER, RECIPES, about
+
+    width = max(map(len, RECIPES))
+    print("From random weights, or from a bundled model as it is bundled now:")
+    for name in RECIPES:
+        if name not in LATER:
+            print(f"  {name:{width}}  {about(name)}")
+    print("\nThe line of the bundled skills, each from what another run left in runs/:")
+    for name in sorted(LATER, key=lambda name: int(name.rpartition("-")[2])):
+        print(f"  {name:{width}}  {about(name)}")
+
+
+def _written_by(folder: Path) -> str:
+    """The commands that write the weights a recipe of a line starts from."""
+    run = folder.parent.name
+    mean = " and then python -m gesso.train.mean_weights" if folder.name == "mean" else ""
+    return f"gesso train {run}{mean}"
 
 
 def _print_checkpoint(out: Path, export: Path | None, outcome: "Outcome") -> None:

@@ -190,10 +190,21 @@ class Engine:
         state = self.start(Request(prompt, options, frames=frames))
         return Stream(state, self._run([state]))
 
-    def start(
-        self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
-    ) -> RequestState:
+    def start(self, request: Request, chunk: int | None = None) -> RequestState:
         """Builds the state of a request; all that can be checked before the first pass is checked.
+
+        Args:
+            chunk: prompt tokens encoded at a time; None takes the engine's.
+
+        Raises:
+            OptionError, TextError: as for `generate`.
+        """
+        return self.prepare(request, chunk).finish()
+
+    def prepare(
+        self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
+    ) -> PreparedRequest:
+        """Checks and tokenises a request and begins to compile its constraint; `finish` waits for that.
 
         Args:
             chunk: prompt tokens encoded at a time; None takes the engine's.
@@ -203,12 +214,6 @@ class Engine:
         Raises:
             OptionError, TextError: as for `generate`.
         """
-        return self.prepare(request, chunk, max_length, measure=measure).finish()
-
-    def prepare(
-        self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
-    ) -> PreparedRequest:
-        """Checks and tokenises a request and begins to compile its constraint; `finish` waits for that. See `start`."""
         chunk = chunk or self.chunk
         return self._builder.prepare(request, chunk=chunk, max_length=max_length, costs=self.costs, measure=measure)
 

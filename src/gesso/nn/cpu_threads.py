@@ -14,14 +14,12 @@ from pathlib import Path
 
 import torch
 
-from gesso.errors import OptionError
+from gesso.load_options import LoadOptions
+from gesso.options import options_of
 
 SYSTEM, GROUP = Path("/sys/devices"), Path("/sys/fs/cgroup/cpu.max")
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables by which a user decides; then nothing is chosen."""
-
-MOST_THREADS = 1024
-"""Threads that a user may ask for; from some number on libraries end the process."""
 
 _decided = False
 
@@ -30,14 +28,11 @@ def decide(threads: int | None) -> None:
     """Takes so many threads, because the user says so: `use_performance_cores` lets them be. None says nothing.
 
     Raises:
-        OptionError: none, or so many that a system cannot start them.
+        OptionError: none, or so many that libraries would end the process.
     """
     if threads is None:
         return
-    if threads < 1:
-        raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
-    if threads > MOST_THREADS:
-        raise OptionError(f"--threads must be at most {MOST_THREADS:,}, got {threads:,}", option="threads")
+    threads = options_of(LoadOptions)["threads"].check(threads)
     global _decided  # noqa: PLW0603 - as PyTorch's own number is the process's
     _decided = True
     torch.set_num_threads(threads)

@@ -11,6 +11,7 @@ from gesso.tasks.skills.slots import Slots
 _SYSTEM = read_phrasings("contexts", "system")
 _TURNS, _TURN_SHARES = (1, 2, 3), (0.55, 0.3, 0.15)
 _KIND_SHARES = {"turns": 0.45, "system": 0.25, "both": 0.3}
+_FIRST_TURN_SHARE = 0.6
 _MOST_CHARACTERS = 600
 """Length of what was said before, where it is more than one request and its answer."""
 
@@ -24,10 +25,9 @@ class Contexts(Skill):
     def __init__(self, skills: Iterable[Skill]) -> None:
         """
         Args:
-            skills: whose examples have no functions. Those of conversations only come before.
+            skills: whose examples have no functions. A conversation is asked whole, or its first turn alone.
         """
         self._skills = {skill.name: skill for skill in skills}
-        self._asked = tuple(skill for skill in self._skills.values() if skill.name != "dialogues")
 
     def draw(self, slots: Slots) -> Example:
         """Draws a request, and a system message, one to three other requests with their answers, or both."""
@@ -37,12 +37,15 @@ class Contexts(Skill):
         if kind != "turns":
             values = {"name": slots.first_name(), "city": slots.city(), "number": slots.number(2)}
             system = slots.choice(_SYSTEM, **values).strip()
-        history = [] if kind == "system" else self._turns(slots)
-        asked = rng.choice(self._asked).draw(slots)
+        before = [] if kind == "system" else self._turns(slots)
+        asked = rng.choice(tuple(self._skills.values())).draw(slots)
+        turns = (*asked.history, asked.prompt, asked.answer)
+        if asked.history and rng.random() < _FIRST_TURN_SHARE:
+            turns = turns[:2]
+        *history, prompt, answer = (*before, *turns)
         return Example(
-            self.name, asked.prompt, asked.answer, kind=f"{kind}/{asked.task}/{asked.kind}", history=tuple(history),
-            system=system,
-        )  # fmt: skip
+            self.name, prompt, answer, kind=f"{kind}/{asked.task}/{asked.kind}", history=tuple(history), system=system
+        )
 
     def _turns(self, slots: Slots) -> list[str]:
         history: list[str] = []

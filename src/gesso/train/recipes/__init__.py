@@ -37,6 +37,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-gpu": skills_gpu,
     **{name: partial(later_run, run) for name, run in RUNS.items()},
 }
+LATER = frozenset(name for name, run in RUNS.items() if run.after is not None)
+"""Those that go on from the folder of another run, not from a bundled model or from random weights."""
 
 
 def about(name: str) -> str:

@@ -81,6 +81,10 @@ CHATS = frozenset({"contexts", "sentiment", "topics"})
 """What `skills-30` learns: requests in the context of a chat, and what a text is, in the words that its request has
 for it. Its teacher has the rest."""
 
+CHANGED = frozenset({"contexts", "reversing", "changes", "replacing"})
+"""What `skills-31` learns: more of a chat, a conversation from its first turn on, and what `skills-30` lost. Its
+teacher has the rest."""
+
 MADE = (
     # Two hours of two cores each.
     Run(2, "skills/step-007800", 4000, 1.8e-3),
@@ -116,6 +120,10 @@ MADE = (
     Run(
         30, "skills-27/mean", 849, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
         teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - CHATS,
+    ),
+    Run(
+        31, "skills-30/mean", 1100, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
+        teacher="skills-30/mean", retained=frozenset(mixtures("skills-31")[0].weights) - CHANGED,
     ),
 )  # fmt: skip
 """Runs in whose line the bundled weights stand."""
