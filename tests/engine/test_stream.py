@@ -6,6 +6,7 @@ import pytest
 
 from engine.tiny import CANVAS, reciter
 from gesso.engine.engine import Engine
+from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
 from gesso.runner import model_runner as model_runner_module
 
@@ -209,3 +210,20 @@ def test_text_held_back_for_a_stop_string_is_in_a_cancelled_result() -> None:
     assert "".join(texts) == event.result.text
     assert event.result.text == engine.tokenizer.decode(event.result.token_ids)
     assert "apple" in event.result.text
+
+
+def test_a_stream_that_is_left_drops_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(EngineCore, "close", lambda core: closed.append(core.idle))
+    engine = reciter(WORDS)
+    with pytest.raises(ZeroDivisionError), engine.stream("hi") as stream:
+        next(stream)
+        assert closed == []
+        1 / 0  # noqa: B018
+    assert closed == [False], "at the end of the block, not when the stream is forgotten"
+    passes = engine.model.passes  # type: ignore[attr-defined]
+    assert list(stream) == []
+    stream.close()
+    assert (closed, engine.model.passes) == ([False], passes)  # type: ignore[attr-defined]
+    engine.stream("hi").close()  # before anything is computed
+    assert engine.model.passes == passes  # type: ignore[attr-defined]

@@ -6,8 +6,8 @@ one going for ever.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from gesso.config import ModelShape
 from gesso.engine.cost import CostModel
@@ -33,9 +33,10 @@ MAX_BATCH = 8
 
 
 class Stream(Iterator[Event]):
-    """Iterates over the events of one request, in order; `cancel` ends it with what is committed."""
+    """Iterates over the events of one request, in order; `cancel` ends it with what is committed, and `close`, or the
+    end of `with engine.stream(...) as events`, drops it where it stands."""
 
-    def __init__(self, state: RequestState, events: Iterator[tuple[RequestState, Event]]) -> None:
+    def __init__(self, state: RequestState, events: Generator[tuple[RequestState, Event]]) -> None:
         self._state = state
         self._events = events
 
@@ -51,6 +52,16 @@ class Stream(Iterator[Event]):
         """Lets no further pass begin: the events of the last one still come, then `Finished` with reason `cancelled`. A
         signal handler may call it."""
         self._state.cancelled = True
+
+    def close(self) -> None:
+        """Ends the request at once and frees what it holds: no further event comes. It may be called again."""
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class Engine:
@@ -222,7 +233,7 @@ class Engine:
         fill."""
         return self._builder.canvases_of(tokens, width)
 
-    def _run(self, requests: Sequence[RequestState]) -> Iterator[tuple[RequestState, Event]]:
+    def _run(self, requests: Sequence[RequestState]) -> Generator[tuple[RequestState, Event]]:
         core = EngineCore(self.runner, max_running=MAX_BATCH, chunk=self.chunk)
         for request in requests:
             core.scheduler.add(request)
