@@ -216,10 +216,9 @@ def test_a_stream_that_is_left_drops_its_request(monkeypatch: pytest.MonkeyPatch
     closed: list[bool] = []
     monkeypatch.setattr(EngineCore, "close", lambda core: closed.append(core.idle))
     engine = reciter(WORDS)
-    with pytest.raises(ZeroDivisionError), engine.stream("hi") as stream:
+    with engine.stream("hi") as stream:
         next(stream)
         assert closed == []
-        1 / 0  # noqa: B018
     assert closed == [False], "at the end of the block, not when the stream is forgotten"
     passes = engine.model.passes  # type: ignore[attr-defined]
     assert list(stream) == []

@@ -2,6 +2,7 @@
 stored."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,13 @@ def test_an_adapter_that_does_not_tell_fits_any_base(base: Path, tmp_path: Path)
     assert not differs(adapter, tmp_path / "other")
     adapter.write_bytes(b"no")
     assert not differs(adapter, tmp_path / "other")
+
+
+@pytest.mark.parametrize("shape", [(8192, 2816), (2**24 + 3,), (1,), (31, 1)])
+def test_the_places_of_numbers_lie_within_large_tensors_too(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest matrix of the published model has more numbers than fp32 can count one by one."""
+    monkeypatch.setattr(base_weights, "read_tensor", lambda name, path: torch.full((), 0.5).expand(shape))
+    count = math.prod(shape)
+    assert base_weights._some("q_proj", Path("unused")) == [0.5] * min(32, count)

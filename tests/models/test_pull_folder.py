@@ -13,7 +13,7 @@ from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder
 from gesso.models.pull import pull_whole
-from gesso.models.pull_folder import stale_files
+from gesso.models.pull_folder import incomplete, stale_files
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from gesso.models.weight_index import INDEX
@@ -152,8 +152,23 @@ def test_what_belongs_to_no_checkpoint_stays(hub: Hub, mine: Path) -> None:
     model = look_up(REPO)
     own = ["processor.py", "tokenizer_notes.md", "model-best.safetensors", "chat_template_draft.txt", "mine.json"]
     old = ["model-00009-of-00009.safetensors", "added_tokens.json", "model.safetensors.index.json.gesso-incomplete"]
+    old += [f"{FIRST}.{16 * '0'}.gesso-incomplete", "tokenizer.json.gesso-incomplete", "tokenizer.model.gesso-lock"]
+    own += [incomplete(mine / file.name, file).name for file in model.files] + [f"{FIRST}.gesso-lock"]
     for name in (*own, *old):
         (mine / name).write_text("x", "utf-8")
-    found = [path.name for path in stale_files(model, mine)]
-    known = {file.name for file in model.files}
-    assert sorted(found) == sorted(name for name in old if name.removesuffix(".gesso-incomplete") not in known)
+    assert sorted(path.name for path in stale_files(model, mine)) == sorted(old)
+
+
+def test_a_revision_does_not_go_on_with_the_bytes_of_another(
+    hub: Hub, revisions: dict[str, Path], tmp_path: Path
+) -> None:
+    hub.breaks[FIRST] = [(hub.folder / FIRST).stat().st_size - 100, *[0] * 10]
+    with pytest.raises(HubError, match="broke off"):
+        pull_whole(look_up(REPO), tmp_path / "mine")
+    hub.breaks.clear()
+    hub.folder = revisions["changed"]
+    hub.asked.clear()
+    pull_whole(look_up(REPO), tmp_path / "mine")
+    assert (tmp_path / "mine" / FIRST).read_bytes() == (hub.folder / FIRST).read_bytes()
+    assert [file for method, file, *_ in hub.asked if method == "GET" and file in (FIRST, SECOND)] == [FIRST, SECOND]
+    assert not list((tmp_path / "mine").glob("*.gesso-*"))

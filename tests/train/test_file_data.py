@@ -22,6 +22,7 @@ from gesso.models.hf_config import read_config
 from gesso.models.hub import resolve
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.train import file_data
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
@@ -911,6 +912,17 @@ def test_an_example_that_grows_too_long_keeps_its_words(make: Make) -> None:
 def test_copies_are_varied_only_where_there_are_any(make: Make) -> None:
     with pytest.raises(OptionError, match="none here does"):
         make({"prompt": "one", "completion": "two"}, vary_copies=0.5)
+
+
+def test_the_format_is_told_by_lines_from_everywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are often sorted: here the lines that copy come last, behind others and a long text."""
+    monkeypatch.setattr(file_data, "SAMPLE", 20)
+    others = [{"prompt": f"count {i}", "completion": "one two three"} for i in range(60)]
+    data = make({"text": "7" * 30 * CANVAS}, *others, *COPIES, vary_copies=1.0, max_length=4 * CANVAS)
+    assert data.report.examples > 20
+    assert len(data._sample()) <= 20
+    changed = make({"text": "7" * 30 * CANVAS}, *COPIES, *others, vary_copies=1.0, max_length=4 * CANVAS)
+    assert changed.fingerprint != data.fingerprint
 
 
 def test_the_fingerprint_is_of_contents_and_config(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.file_data import FileData
 from gesso.train.long_texts import LongTexts
-from train.test_file_data import CANVAS, open_data, write
+from train.test_file_data import CANVAS, COPIES, open_data, write
 
 BOOKS = [{"text": "7" * 100}, {"text": "8" * 60}, {"text": "9"}]
 
@@ -39,6 +39,15 @@ def test_a_long_text_is_encoded_once(tmp_path: Path, encoded: list[str]) -> None
     assert len(examples) == 48 > 2 * data.report.examples
     assert sum("7" * 100 in text for text in encoded) == 1
     assert sum("8" * 60 in text for text in encoded) == 1
+
+
+def test_a_long_text_is_encoded_once_where_copies_vary_too(tmp_path: Path, encoded: list[str]) -> None:
+    path = write(tmp_path / "books.jsonl", [*BOOKS, *COPIES])
+    data = open_data([path], max_length=64, vary_copies=1.0)
+    encoded.clear()
+    for step in range(6):
+        data.batch(step, 8, CANVAS)
+    assert sum("7" * 100 in text for text in encoded) <= 2
 
 
 def test_words_are_counted_of_lines_not_of_their_pieces(tmp_path: Path) -> None:

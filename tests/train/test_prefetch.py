@@ -45,7 +45,7 @@ class Broken:
 
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
         if step > 1:
-            raise DataError(f"no examples for step {step}")
+            raise DataError(f"no examples for step {step}", hint="make them")
         return recipe().examples.batch(step, size, canvas_length)
 
     def evaluation(self, limit: int) -> list[Conversation]:
@@ -57,8 +57,9 @@ def test_what_fails_in_a_worker_fails_at_its_step(monkeypatch: pytest.MonkeyPatc
     batches = prefetched_batches(dataclasses.replace(recipe(workers=1), data=Broken()), 0, 4)
     assert alike(next(batches), next(prefetched_batches(recipe(), 0, 1)))
     next(batches)
-    with pytest.raises(DataError, match="no examples for step 2"):
+    with pytest.raises(DataError, match=r"^no examples for step 2$") as error:
         next(batches)
+    assert error.value.hint == "make them"
 
 
 class Nice:

@@ -47,6 +47,8 @@ def test_a_checkpoint_is_copied(tmp_path: Path, capsys: pytest.CaptureFixture[st
     after = load_file(out / "model.safetensors")
     assert [name for name, tensor in after.items() if not torch.equal(tensor, tensors[name])] == [EMBEDDINGS]
     assert {path.name for path in out.iterdir()} == {path.name for path in folder.iterdir()}
+    modes = {path.stat().st_mode for path in out.iterdir()}
+    assert len(modes) == 1, "weights are read by whoever may read the rest"
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:

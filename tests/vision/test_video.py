@@ -45,6 +45,7 @@ def test_one_frame_a_second_up_to_sixty_spread_evenly_beyond() -> None:
     assert Sampling().times(60.0) == list(range(60))
     assert Sampling().times(120.0) == [2.0 * i for i in range(60)]
     assert Sampling(2.0, 10).times(1.6) == [0, 0.5, 1.0, 1.5]
+    assert Sampling(1.7e308, 2).times(10.0) == [0, 5.0]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gesso.file_lock import held_folder, hold
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape
 from gesso.models.hub import INCOMING, fetch, hub_errors, resolve
-from gesso.models.pull_folder import close, move_in, stale_files
+from gesso.models.pull_folder import LOCK, close, incomplete, move_in, stale_files
 from gesso.models.quantization.tiles import check_disk
 from gesso.models.remote import RemoteFile, RemoteModel
 from gesso.models.weight_index import INDEX, SINGLE, read_index
@@ -27,10 +27,6 @@ Progress = Callable[[int], None]
 """Is called with the number of bytes that have arrived since."""
 TEXTS = ["*.json", "*.jinja", "tokenizer*"]
 """What a checkpoint has beside its weights."""
-INCOMPLETE = ".gesso-incomplete"
-"""Ends the name of a file that has not arrived whole."""
-LOCK = ".gesso-lock"
-"""Ends the name of the file that is locked while another is fetched."""
 AGAIN = "once that has ended, the same command goes on"
 PIECE = 1 << 22
 
@@ -138,7 +134,7 @@ def _texts(model: RemoteModel) -> list[RemoteFile]:
 
 
 def _missing_bytes(targets: Mapping[Path, RemoteFile]) -> int:
-    return sum(file.bytes - _there(target) for target, file in targets.items())
+    return sum(file.bytes - _there(target, file) for target, file in targets.items())
 
 
 def fetch_file(
@@ -196,15 +192,15 @@ def _names(path: Path, file: BinaryIO) -> bool:
 def _fetch(
     remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress, changing: Callable[[], None]
 ) -> None:
-    partial = target.with_name(target.name + INCOMPLETE)
+    partial = incomplete(target, file)
     found = target.exists()
     if found and _summed(target, file, progress).hexdigest() == file.sum:
         partial.unlink(missing_ok=True)  # of a fetch that was broken off before another program brought the file
         return
     changing()
     if found:
+        progress(-target.stat().st_size)
         target.unlink()
-        progress(-file.bytes)
     total = _summed(partial, file, progress) if partial.exists() else _fresh(file)
     with partial.open("ab") as stream:
         for piece in remote.stream(stream.tell()):
@@ -217,9 +213,9 @@ def _fetch(
     os.replace(partial, target)
 
 
-def _there(target: Path) -> int:
+def _there(target: Path, file: RemoteFile) -> int:
     """Returns how many bytes of a file are on the disk."""
-    found = (path.stat().st_size for path in (target, target.with_name(target.name + INCOMPLETE)) if path.exists())
+    found = (path.stat().st_size for path in (target, incomplete(target, file)) if path.exists())
     return max(found, default=0)
 
 

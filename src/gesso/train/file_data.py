@@ -29,6 +29,7 @@ from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder, FileDataConfig
 from gesso.train.data_fields import parse_example
 from gesso.train.data_lines import LineReader
+from gesso.train.data_records import Text
 from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
 from gesso.train.long_texts import LongTexts
 from gesso.train.varied_copies import copied_share, copied_words, format_words, vary_copies
@@ -36,8 +37,7 @@ from gesso.train.varied_copies import copied_share, copied_words, format_words, 
 WINDOW = 32
 """Batches of like length are made within so many batches of an epoch's order."""
 SAMPLE = 1000
-"""Examples whose lines tell which copied words belong to the format."""
-
+"""Lines, spread over all, that tell which copied words belong to the format."""
 
 WHOLE = "--held-out 0 trains on all of it, --held-out-file names lines of their own"
 """What to do where the lines are too few to part."""
@@ -96,6 +96,8 @@ class FileData:
         budget, shown = encoder.images.budget, encoder.images.digest
         if not config.vary_copies:
             del settings["vary_copies"]  # runs from before it go on
+        elif len(self._train) > SAMPLE:
+            settings["kept"] = sorted(self._kept)  # of fewer, all lines have told them ever since
         described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])
         self.fingerprint = hashlib.sha256(described.encode()).hexdigest()
 
@@ -181,10 +183,14 @@ class FileData:
         return conversations
 
     def _varied(self, line: bytes, folder: Path, part: int, rng: random.Random) -> Conversation | None:
-        """Reads an example with other words; None where it is too long with them, or loses what the template needs."""
+        """Reads an example with other words; None where it has none, is too long with them, or loses what the template
+        needs."""
         vary = partial(vary_copies, kept=self._kept, rng=rng)
         try:
-            conversation = self._reader.read(line, folder, vary).conversation(part)
+            record = self._reader.read(line, folder, vary)
+            if isinstance(record, Text):
+                return None
+            conversation = record.conversation(part)
         except (DataError, TextError):
             return None
         length = len(conversation.prompt) + len(conversation.answer)
@@ -200,14 +206,14 @@ class FileData:
                 yield opened[number].readline().strip(SPACE)
 
     def copied_share(self) -> float:
-        """Returns the share of the words of answers, in the first `SAMPLE` examples, that are taken from prompts."""
+        """Returns the share of the words of answers, in a sample of the lines, that are taken from prompts."""
         return copied_share(self._sample())
 
     def _sample(self) -> list[dict[str, Any]]:
-        examples = self._train[:SAMPLE]
-        places = examples[["file", "offset"]]
-        firsts = np.append(True, places[1:] != places[:-1])[: len(examples)]  # of their lines
-        return [parse_example(line, set()) for line in self._lines(examples[firsts])]
+        places = self._train[["file", "offset"]]
+        lines = self._train[np.append(True, places[1:] != places[:-1])]
+        spread = lines[:: -(-len(lines) // SAMPLE)]
+        return [parse_example(line, set()) for line in self._lines(spread)]
 
     def _read_format(self) -> frozenset[str]:
         """Returns the copied words that belong to the format.

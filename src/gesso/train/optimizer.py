@@ -110,7 +110,8 @@ def load_state_tensors(
     if isinstance(optimizer, EightBit):
         # load_state_dict would cast the 8-bit parts to the parameter's type.
         for index, parameter in enumerate(parameters.values()):
-            optimizer.state[parameter] = entries[index]
+            if index in entries:
+                optimizer.state[parameter] = entries[index]
         return
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from gesso.errors import UserError
 from gesso.nn.cpu_threads import allowed_cpus
 from gesso.train.batch import Batch
 from gesso.train.recipe import Recipe
@@ -32,7 +33,10 @@ class _Steps(Dataset[bytes]):
         self.recipe = recipe
 
     def __getitem__(self, step: int) -> bytes:
-        return pickle.dumps(step_batch(self.recipe, step))
+        try:
+            return pickle.dumps(step_batch(self.recipe, step))
+        except UserError as error:  # which a worker would tell by its traceback alone
+            return pickle.dumps(error)
 
 
 def prefetched_batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
@@ -75,7 +79,9 @@ def _next_batch(packed: Iterator[bytes]) -> Batch | None:
     found = next(packed, None)
     if found is None:
         return None
-    batch: Batch = pickle.loads(found)
+    batch: Batch | UserError = pickle.loads(found)
+    if isinstance(batch, UserError):
+        raise batch
     return batch
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from gesso.errors import CheckpointError, UserError
+from gesso.models.saving import write_tensors
 
 WEIGHTS = "model.safetensors"
 
@@ -31,7 +31,7 @@ def write_copy(folder: Path, out: Path, tensors: dict[str, Tensor], metadata: di
     """Writes a copy of the checkpoint in `folder` with other weights to `out`, which may be the same folder."""
     if folder.resolve() != out.resolve():
         shutil.copytree(folder, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
-    save_file(tensors, out / WEIGHTS, metadata)
+    write_tensors(out / WEIGHTS, tensors, metadata)
 
 
 def run_tool(main: Callable[[], None]) -> None:

@@ -58,7 +58,7 @@ class Sampling:
 
     def times(self, duration: float) -> list[float]:
         """Returns the moments of a clip of so many seconds: 0 first, all before its end, in order."""
-        count = max(1, math.ceil(duration * self.fps - 1e-9))
+        count = max(1, math.ceil(min(duration * self.fps, self.max_frames + 1) - 1e-9))
         if count <= self.max_frames:
             return [i / self.fps for i in range(count)]
         return [i * duration / self.max_frames for i in range(self.max_frames)]

@@ -65,6 +65,17 @@ def test_lines_name_their_answer_or_their_tests(tmp_path: Path) -> None:
     assert clamp("def clamp(a, b):\n    return a / 0") == 0.0
 
 
+def test_nulls_count_as_left_out(tmp_path: Path) -> None:
+    """Programs that write tables give every line every key."""
+    tests = [{"arguments": [1], "returns": None}]
+    bare = {"messages": None, "completion": None, "tests": None, "function": None}
+    path = write(
+        tmp_path, bare | {"prompt": "a", "completion": "b"}, bare | {"prompt": "c", "function": "f", "tests": tests}
+    )
+    given = {str(case.prompt): case.reward for case in FileCases(path, seed=0, held_out_share=0.0).cases(0, 2)}
+    assert (given["a"]("b"), given["c"]("def f(x):\n    return None")) == (1.0, 1.0)
+
+
 def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
     path = write(tmp_path, *({"prompt": f"{i}?", "completion": str(i)} for i in range(10)))
     cases = FileCases(path, seed=1, held_out_share=0.0)

@@ -1,7 +1,7 @@
 """Defines what a quantization format is, and matmuls with packed weights.
 
 A format packs a matrix into a few tensors. A weight is dequantized to the activations' dtype inside the matmul, forward
-and backward, a tile of its rows at a time, and is never kept. `layers` has linear layers and experts over any format,
+a tile of its rows at a time, backward whole, and is never kept. `layers` has linear layers and experts over any format,
 `vocabulary` the tied table.
 """
 

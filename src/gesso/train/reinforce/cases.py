@@ -155,7 +155,7 @@ class FileCases:
 
 
 def _read_case(line: bytes, grader: Grader | None) -> Case:
-    fields = parse_line(line, _KEYS)
+    fields = {name: value for name, value in parse_line(line, _KEYS).items() if value is not None}
     prompt = fields.get("prompt", fields.get("messages"))
     messages = fields.get("messages", [{}])
     listed = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
