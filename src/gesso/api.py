@@ -21,7 +21,7 @@ from gesso.models.other_base import OtherBaseWarning, other_base
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.nn.cpu_threads import decide
-from gesso.options import Integer
+from gesso.options import Function, Integer, Switch
 from gesso.options.paths import checked_path
 from gesso.options.sizes import size_in_bytes
 from gesso.runner.distributed_runner import DistributedRunner
@@ -46,6 +46,7 @@ def load_model(
         HubError: the model is not here and cannot be fetched.
         CheckpointError: its files cannot be used; the message names what does not fit.
     """
+    checked_path("path", path)
     return load_folder(resolve(str(path), offline=offline), str(device), dtype_name(dtype))
 
 
@@ -99,6 +100,10 @@ def load(
         "pipeline_parallel": pipeline_parallel > 1,
         "device_memory": device_memory is not None,
     }
+    checked_path("path", path)
+    Switch().check("offline", offline)
+    if tell is not None:
+        Function().check("tell", tell)
     device, dtype = str(device), dtype_name(dtype)
     folder = resolve(str(path), offline=offline)
     family = family_of(folder)

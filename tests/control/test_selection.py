@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gesso.control.selection import Everything, Lines, Match, Parts, Passage, selection_of
+from gesso.control.selection import Everything, Lines, Match, Parts, Passage, parts_of, selection_of
 from gesso.errors import OptionError
 
 TEXTS = st.text(st.sampled_from("ab \t\n\r\ufeff\u00e9\u2028\U0001f600"), max_size=40)
@@ -150,3 +150,28 @@ def test_a_byte_order_mark_stays() -> None:
 def test_what_is_no_number_or_text_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(OptionError, match=r"^(lines must be an integer|match must be a string), got "):
         make()
+
+
+class Given:
+    """Selects what it is given."""
+
+    def __init__(self, parts: object) -> None:
+        self._parts = parts
+
+    def of(self, text: str) -> Parts:
+        if isinstance(self._parts, Exception):
+            raise self._parts
+        return self._parts  # type: ignore[return-value]
+
+
+def test_a_selection_of_ones_own_is_the_text_in_three_parts() -> None:
+    for parts in (("a", "b", "c"), ["ab", "c", ""]):
+        assert parts_of(Given(parts), "abc") == tuple(parts)
+    for wrong in ((1, 2), ("a", "c", "b"), ("a", "bc"), "abc", None, (1, "bc", "a")):
+        with pytest.raises(
+            OptionError, match="must return three texts that are the text when they are joined"
+        ) as error:
+            parts_of(Given(wrong), "abc")
+        assert error.value.option == "selection"
+    with pytest.raises(OptionError, match="the selection failed: KeyError: 'x'"):
+        parts_of(Given(KeyError("x")), "abc")

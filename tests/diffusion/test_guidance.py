@@ -167,3 +167,42 @@ def test_gains_that_leave_no_distribution_are_refused(vocabulary: Vocabulary, na
     with torch.no_grad():
         scores, stood = guided_scores(Guidance(classifier=Likes(2, -float("inf"))), 1.0, vocabulary, hidden(1))
         assert bool((scores.logits(stood)[:, 2] == -float("inf")).all()), "a token may be impossible"
+
+
+class Given:
+    """Gains whatever it is given."""
+
+    def __init__(self, gains: object) -> None:
+        self._gains = gains
+
+    def gains(self, logits_CV: torch.Tensor) -> torch.Tensor:
+        if isinstance(self._gains, Exception):
+            raise self._gains
+        return self._gains  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("classifier", "message"),
+    [
+        (Given("x"), "its gains must be a tensor of shape .*, got 'x'"),
+        (Given(None), "its gains must be a tensor of shape .*, got None"),
+        (Given(torch.zeros(3)), r"its gains must be a tensor of shape .*, got \[3\]"),
+        (Nested((Part(Given(torch.zeros(1, 1))),)), r"its gains must be a tensor of shape .*, got \[1, 1\]"),
+        (Given(ZeroDivisionError("by zero")), "^the classifier failed: ZeroDivisionError: by zero"),
+        (Differentiable(lambda shares_CV: 5.0), "tensor of one number, got 5.0"),  # type: ignore[arg-type, return-value]
+        (Differentiable(lambda shares_CV: shares_CV.sum(-1)), r"tensor of one number, got \["),
+        (BlackBox(lambda tokens: "x", sure=1.0), "^the classifier failed: TypeError"),  # type: ignore[arg-type, return-value]
+    ],
+)
+def test_a_classifier_that_gives_something_else_is_the_options_fault(
+    vocabulary: Vocabulary, classifier: Classifier, message: str
+) -> None:
+    with pytest.raises(OptionError, match=message) as error:
+        guided_scores(Guidance(classifier=classifier), 1.0, vocabulary, hidden(1))
+    assert error.value.option == "classifier"
+
+
+@pytest.mark.parametrize("kind", [Differentiable, BlackBox])
+def test_a_score_is_a_function(kind: Any) -> None:
+    with pytest.raises(OptionError, match="its score must be a function, got 5"):
+        kind(5)

@@ -90,3 +90,10 @@ def test_a_checkpoints_mode_ar_gives_way_to_what_needs_a_canvas(tiny: Engine, op
     assert engine.start(Request(PROMPT, {"max_new_tokens": 8, **options})).config.mode == "canvas"
     with pytest.raises(OptionError, match="mode ar"):
         engine.start(Request(PROMPT, {"max_new_tokens": 8, "mode": "ar", **options}))
+
+
+def test_what_fails_in_it_is_the_options_fault(tiny: Engine) -> None:
+    for accept in (lambda: True, lambda text: 1 / 0):
+        with pytest.raises(OptionError, match=r"^accept failed: (TypeError|ZeroDivisionError): ") as error:
+            tiny.generate(PROMPT, max_new_tokens=8, seed=1, accept=accept)
+        assert error.value.option == "accept"

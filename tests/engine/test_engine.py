@@ -24,6 +24,7 @@ from gesso.errors import ContextLengthError, OptionError, PromptLengthError, Tex
 from gesso.generation import STRATEGIES, generation_options
 from gesso.options import options_of
 
+TOOL = {"type": "function", "function": {"name": "clock"}}
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 
 
@@ -243,6 +244,7 @@ def test_a_result_is_ready_for_json(tiny: Engine) -> None:
     result = tiny.generate("hi", seed=1, max_new_tokens=4, logprobs=2)
     told = json.loads(json.dumps(result.to_dict()))
     assert (told["text"], told["seed"], told["canvases"]) == (result.text, 1, result.canvases)
+    assert told["passes"] == result.passes > 0
     assert [token["text"] for token in told["logprobs"]] == [token.text for token in result.logprobs]
 
 
@@ -512,3 +514,63 @@ def test_an_answer_may_have_no_token_that_ends_it(tiny: Engine) -> None:
 def test_one_call_at_most_needs_tools(tiny: Engine) -> None:
     with pytest.raises(OptionError, match=r"^parallel_tool_calls needs tools"):
         tiny.generate("hello", parallel_tool_calls=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eos_token_ids": [10**9]}, "eos_token_ids has token id 1000000000, the vocabulary has"),
+        ({"pad_token_id": 10**9}, "pad_token_id has token id 1000000000, the vocabulary has"),
+        ({"stop": ["\ud800"]}, r"^stop: '\\ud800' holds half a character"),
+        ({"tools": [TOOL, TOOL]}, "tools: clock is declared twice"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "clock", "parameters": "x"}}]},
+            "parameters of clock must be a JSON schema .a mapping., got str",
+        ),
+    ],
+)
+def test_what_means_nothing_is_refused(tiny: Engine, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tiny.generate("hi", **options)
+
+
+def test_bytes_are_no_token_ids(tiny: Engine) -> None:
+    for prompt in (b"hi", bytearray(b"hi"), memoryview(b"hi")):
+        with pytest.raises(TextError, match="the prompt must be a string"):
+            tiny.generate(prompt)  # type: ignore[arg-type]
+
+
+def test_of_several_requests_the_bad_one_is_named(tiny: Engine) -> None:
+    with pytest.raises(TextError, match=r"^request 1: the prompt is empty$"):
+        tiny.generate_batch(iter(["hi", "", "hi"]))  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^request 0: unknown option") as error:
+        tiny.generate_batch([{"prompt": "hi", "colour": 1}, "hi"])
+    assert error.value.option == "colour"
+    with pytest.raises(TextError, match=r"^the prompt is empty$"):
+        tiny.generate_batch([""])
+
+
+def test_an_engine_may_be_closed(tiny: Engine) -> None:
+    with tiny as engine:
+        assert engine is tiny
+    tiny.close()
+
+
+def test_a_schema_as_text_says_how_to_read_it(tiny: Engine) -> None:
+    for schema in ('{"type": "integer"}', Path("schema.json")):
+        with pytest.raises(OptionError, match="must be a schema") as error:
+            tiny.generate("hi", json_schema=schema)
+        assert error.value.hint == "json.loads reads a text, and gesso.read_schema a file"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"path": None}, "path must be a path, got None"),
+        ({"path": "mini", "offline": "x"}, "offline must be true or false"),
+        ({"path": "mini", "tell": 5}, "tell must be a function"),
+    ],
+)
+def test_loading_takes_what_it_says(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        gesso.load(**given)

@@ -108,10 +108,10 @@ def test_a_constraint_holds_in_every_particle(tiny: Engine) -> None:
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"number": 1}, "particles"),
-        ({"number": "4"}, "particles"),
+        ({"number": 1}, "number"),
+        ({"number": "4"}, "number"),
         ({"resample_every": 2.5}, "resample_every"),
-        ({"number": 257}, "particles"),
+        ({"number": 257}, "number"),
         ({"resample_every": 0}, "resample_every"),
         ({"score": 5}, "score"),
         ({"reward_scale": -1.0}, "reward_scale"),

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from display.test_replay_page import data_of
@@ -116,3 +117,17 @@ def test_the_header_is_read(trace: Path) -> None:
     head = json.loads(trace.read_text("utf-8").split("\n")[0])
     read = read_trace(trace)
     assert (read.model, read.prompt, sorted(read.special)) == (head["model"], head["prompt"], head["special"])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (["x"], "a file or events, got 'x' among them"),
+        (b"x", "got 120 among them"),
+        ("", "source is empty"),
+        (5, "got 5"),
+    ],
+)
+def test_what_is_no_events_is_refused_as_that(source: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        replay(source)

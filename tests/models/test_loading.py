@@ -16,11 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+import gesso
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 from gesso.generation import GenerationConfig
 from gesso.models import saving
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES
+from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults, read_model_config, weight_files
 from gesso.models.offload import tower_bytes
 from gesso.models.quantization.convert import quantize_folder
@@ -560,3 +562,13 @@ def test_what_safetensors_cannot_write_is_an_os_error(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="No space left on device") as caught:
         saving.write_safetensors({}, tmp_path / "model.safetensors")
     assert caught.value.filename == str(tmp_path / "model.safetensors")
+
+
+def test_the_source_of_a_copy_may_be_a_name(tmp_path: Path) -> None:
+    save_folder(gesso.load_model("mini", "cpu"), tmp_path / "copy", source="mini")
+    assert (tmp_path / "copy" / "chat_template.jinja").read_bytes() == (
+        resolve("mini") / "chat_template.jinja"
+    ).read_bytes()
+    with pytest.raises(OptionError, match="source nowhere is no folder, and no model of this name is here"):
+        save_folder(gesso.load_model("mini", "cpu"), tmp_path / "other", source="nowhere")
+    assert not (tmp_path / "other").exists()

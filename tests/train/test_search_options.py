@@ -8,9 +8,11 @@ import pytest
 from server.fake import RESULT
 
 from gesso.engine.engine import Request
+from gesso.engine.particles import MOST_PARTICLES
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
+from gesso.options import Integer, options_of
 from gesso.tasks.base import Example
 from gesso.train.search_options import SearchOptions, answer_examples
 
@@ -68,3 +70,7 @@ def test_answers_made_side_by_side_take_the_time_of_the_slowest(asked: SearchOpt
     example, engine = Example("arithmetic", "What is 2 + 3?", "5"), Slower()
     (attempt,) = answer_examples(engine, [example], [Request(example.prompt)], asked)  # type: ignore[arg-type]
     assert (attempt.seconds, len(attempt.results)) == (seconds, asked.best_of or 1)
+
+
+def test_the_table_bounds_particles_as_they_are() -> None:
+    assert options_of(SearchOptions)["particles"].kind == Integer(minimum=2, maximum=MOST_PARTICLES)

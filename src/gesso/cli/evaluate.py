@@ -118,7 +118,7 @@ def evaluate(
         others |= {"other_pictures": other_pictures or None}
         model_load = dataclasses.replace(load, model=model)
         return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
-    names = task or default_tasks(model)
+    names = list(dict.fromkeys(task)) if task else default_tasks(model)
     for name in names:
         if name not in TASKS:
             raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")

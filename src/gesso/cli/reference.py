@@ -9,6 +9,7 @@ from typing import Any, get_args
 import typer
 
 import gesso
+import gesso.errors
 from gesso.cli.app import app
 from gesso.cli.help import Context
 from gesso.cli.reference_classes import class_section, named_dataclasses, signature_of
@@ -76,6 +77,7 @@ def api_reference() -> str:
     for kind in _results():
         name = f"{kind.__module__}.{kind.__name__}"
         parts += [f"## {name}\n", f"```text\n{_text(kind)}\n```\n", *class_section(kind.__name__, kind)]
+    parts += ["## gesso.errors\n", f"```text\n{_text(gesso.errors)}\n```\n"]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -88,10 +88,10 @@ def choose(
         special = next((token for token in answer[:-1] if token in engine.tokenizer.special_ids), None)
         if special is not None:
             piece = engine.tokenizer.piece(special)
-            raise OptionError(f"options: {option!r} holds {piece}, which is no text to the model", option="options")
+            raise OptionError(f"options: {option!r:.60} holds {piece}, which is no text to the model", option="options")
         if len(answer) > width:
             raise OptionError(
-                f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}", option="options"
+                f"options: {option!r:.60} has {len(answer)} tokens with its end, the canvas {width}", option="options"
             )
     one_step = {**settings, "max_denoising_steps": 1, "max_new_tokens": width}
     requests = [Request(prompt, {**one_step, "probe": answers}, adapter)]

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from gesso.control.job import Job
-from gesso.control.selection import Everything, Parts, Passage, Selection
+from gesso.control.selection import Everything, Parts, Passage, Selection, parts_of
 from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
@@ -100,7 +100,8 @@ def edit(
     """Changes the selected part of a text as the instruction says.
 
     Args:
-        selection: what may change: `Lines`, `Match`, or anything with their `of`; None is all of it.
+        selection: what may change: `Lines`, `Match`, or anything with `of(text)` that returns three texts: what stands
+            before the part, the part, what stands after; None is all of it.
         strength: share of the selection's tokens that noise takes the place of, and of the denoising steps that are
             left, above 0 and at most 1; None denoises from noise alone. At 1 a model whose mode is `ar` writes token by
             token.
@@ -118,7 +119,7 @@ def edit(
         raise OptionError(
             f"selection must be gesso.Lines(2, 3), gesso.Match(...) or alike, got {selection!r:.60}", option="selection"
         )
-    parts = (selection or Everything()).of(text)
+    parts = parts_of(selection or Everything(), text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
     config = engine.defaults.override(canvas_length=options.get("canvas_length"), stopping=options.get("stopping"))

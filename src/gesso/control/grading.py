@@ -17,7 +17,8 @@ from typing import Any
 
 from gesso.engine.engine import Engine
 from gesso.engine.prompt import Prompt
-from gesso.errors import OptionError, UserError
+from gesso.errors import OptionError
+from gesso.options.functions import failures_of
 from gesso.tasks.base import Augmented, Example, Task
 from gesso.tasks.registry import TASKS
 
@@ -152,13 +153,9 @@ def grade(grader: Grader, prompt: str, text: str) -> float:
 
 
 def _asked(option: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function that may be the user's own; what goes wrong in it is `option`'s fault."""
-    try:
+    """Calls a function that may be the user's own."""
+    with failures_of(option, what):
         return function(*arguments)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise OptionError(f"{what} failed: {type(error).__name__}: {error}", option=option) from error
 
 
 def passes(score: float) -> bool:

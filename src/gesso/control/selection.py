@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from gesso.errors import OptionError
 from gesso.options import Integer, Text
+from gesso.options.functions import failures_of
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINES = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
@@ -113,6 +114,23 @@ class Match:
             times = f"{len(places)} times{' and more' if place >= 0 else ''}"
             raise OptionError(f"match must occur exactly once in the text, it occurs {times}", option="match")
         return Parts(text[: places[0]], self.text, text[places[0] + len(self.text) :])
+
+
+def parts_of(selection: Selection, text: str) -> Parts:
+    """Cuts a text by a selection, which may be the user's own.
+
+    Raises:
+        OptionError: the text has no such part, the selection fails, or what it returns is not the text in three parts.
+    """
+    with failures_of("selection", "the selection"):
+        found: object = selection.of(text)
+    parts = tuple(found) if isinstance(found, tuple | list) else ()
+    if len(parts) != 3 or not all(isinstance(part, str) for part in parts) or "".join(parts) != text:
+        message = (
+            f"selection: of(text) must return three texts that are the text when they are joined, got {found!r:.60}"
+        )
+        raise OptionError(message, option="selection")
+    return Parts(*parts)
 
 
 def selection_of(lines: str | None, match: str | None) -> Selection:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gesso.errors import OptionError
+from gesso.options.functions import failures_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -101,8 +102,30 @@ class Nested:
         for part in self.parts:
             place = slice(part.first, part.stop)
             if len(logits_CV[place]):
-                gains_CV[place] += part.classifier.gains(logits_CV[place]).to(gains_CV)
+                gains_CV[place] += checked_gains(part.classifier, logits_CV[place])
         return gains_CV
+
+
+def checked_gains(classifier: Classifier, logits_CV: "Tensor") -> "Tensor":
+    """Returns what a classifier, which may be the user's own, gains, as the logits' type.
+
+    Raises:
+        OptionError: it fails, or returns anything else than a tensor [C, V].
+    """
+    import torch
+
+    with failures_of("classifier", "the classifier"):
+        gains_CV = classifier.gains(logits_CV)
+    if not isinstance(gains_CV, torch.Tensor) or gains_CV.shape != logits_CV.shape:
+        got = list(gains_CV.shape) if isinstance(gains_CV, torch.Tensor) else f"{gains_CV!r:.60}"
+        message = f"classifier: its gains must be a tensor of shape {list(logits_CV.shape)}, got {got}"
+        raise OptionError(message, option="classifier")
+    return gains_CV.to(logits_CV)
+
+
+def _check_score(score: object) -> None:
+    if not callable(score):
+        raise OptionError(f"classifier: its score must be a function, got {score!r:.60}", option="classifier")
 
 
 def _at(classifier: Classifier, time: float) -> Classifier | None:
@@ -117,12 +140,19 @@ class Differentiable:
     """Takes probabilities [C, V] and returns one number; differentiable."""
     scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_score(self.score)
+
     def gains(self, logits_CV: "Tensor") -> "Tensor":
         import torch
 
         with torch.inference_mode(False), torch.enable_grad():
             shares_CV = logits_CV.clone().softmax(dim=-1).detach().requires_grad_()
             value = self.score(shares_CV)
+            if not isinstance(value, torch.Tensor) or value.numel() != 1:
+                got = list(value.shape) if isinstance(value, torch.Tensor) else f"{value!r:.60}"
+                message = f"classifier: the score of a Differentiable must be a tensor of one number, got {got}"
+                raise OptionError(message, option="classifier")
             if not value.requires_grad:
                 return torch.zeros_like(logits_CV)
             (gradient_CV,) = torch.autograd.grad(value, shares_CV, materialize_grads=True)
@@ -144,6 +174,7 @@ class BlackBox:
     sure: float = 0.99
 
     def __post_init__(self) -> None:
+        _check_score(self.score)
         if self.top < 1:
             raise OptionError(f"a BlackBox needs a top of at least 1, got {self.top}", option="classifier")
 
@@ -226,7 +257,8 @@ def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD
         hidden_CD: where the step takes a second pass, of both side by side, [C, 2 D].
 
     Raises:
-        OptionError: a classifier's gains leave no distribution of tokens somewhere.
+        OptionError: a classifier fails, or its gains are no tensor [C, V] or leave no distribution of tokens
+            somewhere.
     """
     scores: Scores = vocabulary
     if guidance.doubles(time):
@@ -235,7 +267,7 @@ def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD
         classifier = guidance.classifier_at(time)
         assert classifier is not None
         logits_CV = scores.logits(hidden_CD)
-        guided_CV = logits_CV + classifier.gains(logits_CV).to(logits_CV)
+        guided_CV = logits_CV + checked_gains(classifier, logits_CV)
         # A gain of -inf makes a token impossible; NaN, inf, and -inf for all of them are no distribution.
         if not bool(guided_CV.amax(dim=-1).isfinite().all()):
             message = "classifier: its gains must be numbers, or -inf for some of the tokens of a position"

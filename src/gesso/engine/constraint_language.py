@@ -1,5 +1,6 @@
 """Says what language a request holds its answer to: by its constraint, or by its tools."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,9 +99,12 @@ def _tool_language(
         text: what an answer is held to that calls nothing; it has no calls behind its text then. None for any text.
 
     Raises:
-        OptionError: an impossible choice, or a tool that is no function. A schema that is not supported is found when
-            the language is read.
+        OptionError: an impossible choice, a tool that is no function, or two of one name. A schema that is not
+            supported is found when the language is read.
     """
+    twice = [name for name, times in Counter(_function(tool)["name"] for tool in tools).items() if times > 1]
+    if twice:
+        raise OptionError(f"tools: {twice[0]} is declared twice", option="tools")
     held = text is not None or not parallel or any(_function(tool).get("strict") for tool in tools)
     if choice == "none" or (choice == "auto" and not held):
         return None
@@ -146,5 +150,10 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if not NAME.fullmatch(function["name"]):
         raise OptionError(
             f"tools: {function['name']!r:.80} is no name of a function: letters, digits, _, . and - are", option="tools"
+        )
+    if not isinstance(function.get("parameters", {}), Mapping | None):
+        got = type(function["parameters"]).__name__
+        raise OptionError(
+            f"tools: parameters of {function['name']} must be a JSON schema (a mapping), got {got}", option="tools"
         )
     return function

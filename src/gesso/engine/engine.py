@@ -19,7 +19,7 @@ from gesso.engine.request import Request, as_request
 from gesso.engine.request_builder import RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
-from gesso.errors import OptionError
+from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig
 from gesso.runner.model_runner import Model, ModelRunner, Tower
 from gesso.runner.protocol import Runner
@@ -121,6 +121,18 @@ class Engine:
     def __repr__(self) -> str:
         return f"Engine({self.name!r})"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the other processes of a model that is spread over several; the engine is of no more use then. One in
+        this process alone has nothing to end."""
+        if isinstance(self.runner, ModelRunner):
+            self.runner.close()
+
     @property
     def model(self) -> Model:
         """Returns the model itself.
@@ -182,11 +194,19 @@ class Engine:
             requests: each a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
 
         Raises:
-            OptionError, TextError: as for `generate`; nothing is generated then.
+            OptionError, TextError: as for `generate`, with the number of the request, from 0, where there are several;
+                nothing is generated then.
         """
         if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
-        states = [self.start(dataclasses.replace(as_request(request), frames=False)) for request in requests]
+        states, given = list[RequestState](), list(requests)
+        for number, request in enumerate(given):
+            try:
+                states.append(self.start(dataclasses.replace(as_request(request), frames=False)))
+            except UserError as error:
+                if len(given) > 1:
+                    error.args = (f"request {number}: {error}",)
+                raise
         for _ in self._run(states):
             pass
         return [state.result() for state in states]

@@ -27,8 +27,9 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.resampling import normalised, relative, systematic
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
-from gesso.errors import OptionError, UserError
+from gesso.errors import OptionError
 from gesso.options import Function, Integer, Number
+from gesso.options.functions import failures_of
 from gesso.text.graded import graded_text
 
 MOST_PARTICLES = 256
@@ -230,12 +231,8 @@ class _Run:
             OptionError: it fails, or returns no number.
         """
         assert self._score is not None
-        try:
+        with failures_of("score", "the score"):
             return float(self._score(text))
-        except UserError:
-            raise
-        except Exception as error:
-            raise OptionError(f"the score failed: {type(error).__name__}: {error}", option="score") from error
 
     def _resample(self, running: Sequence[_Particle]) -> None:
         """Draws the particles anew where half of them or fewer carry the weight."""
@@ -272,7 +269,7 @@ class _Run:
 
 
 def _check(number: int, resample_every: int, reward_scale: float, score: Score | None, enough: float | None) -> None:
-    Integer(minimum=2, maximum=MOST_PARTICLES).check("particles", number)
+    Integer(minimum=2, maximum=MOST_PARTICLES).check("number", number)
     Integer(minimum=1).check("resample_every", resample_every)
     Number(minimum=0).check("reward_scale", reward_scale)
     if score is not None:

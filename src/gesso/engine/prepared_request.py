@@ -17,6 +17,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.verifier import Verifier
 from gesso.errors import ContextLengthError, OptionError, PromptLengthError
 from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
+from gesso.options.functions import failures_of
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.tokenizer import Tokenizer
@@ -130,7 +131,8 @@ class PreparedRequest:
 
         def accepts(argmax_C: Tensor) -> bool:
             assert self.asked.accept is not None
-            return bool(self.asked.accept(output.text_with(argmax_C.tolist())))
+            with failures_of("accept", "accept"):
+                return bool(self.asked.accept(output.text_with(argmax_C.tolist())))
 
         canvases = Canvases(
             config,

@@ -60,7 +60,7 @@ class PromptReader:
             OptionError: images for a model that reads text only; `thinking` or `tools` for a prompt that the chat
                 template does not see.
         """
-        if hasattr(prompt, "tolist"):  # an array or a tensor of ids
+        if hasattr(prompt, "tolist") and not isinstance(prompt, memoryview):  # an array or a tensor of ids
             prompt = prompt.tolist()
         messages = _messages(prompt, media, raw=raw)
         if messages is None:
@@ -141,7 +141,7 @@ def _messages(prompt: Prompt, media: MediaOptions, *, raw: bool) -> Sequence[Map
         if prompt.isspace():
             raise TextError("the prompt is blank: it holds nothing but white space")
         return with_media(prompt, media)
-    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray | memoryview) or not prompt:
         wanted = "a string, a list of chat messages or a list of token ids, not empty"
         raise TextError(f"the prompt must be {wanted}; got {prompt!r:.60}")
     if all(is_integer(part) for part in prompt):

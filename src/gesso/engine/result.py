@@ -97,6 +97,7 @@ class GenerationResult:
         """Returns all fields and derived figures, ready for JSON: what `gesso generate --json` prints."""
         derived = {
             "canvases": self.canvases,
+            "passes": self.passes,
             "tokens_per_forward": round(self.tokens_per_forward, 3),
             "tokens_per_second": round(self.tokens_per_second, 2),
         }

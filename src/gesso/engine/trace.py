@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from gesso.display.gif import gif_bytes
 from gesso.display.layout import COLUMNS, Picture, pictures
@@ -141,7 +141,7 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] | N
             canvases where an answer was written token by token.
     """
     if isinstance(source, str | Path):
-        trace = read_trace(Path(source))
+        trace = read_trace(checked_path("source", source))
         seconds, events = zip(*trace.events, strict=True)
         found = Replay(events, trace.prompt, trace.special, seconds, trace.model)
     elif not isinstance(source, Iterable):
@@ -149,6 +149,8 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] | N
     else:
         known = getattr(source, "special_ids", ()) if special is None else special
         found = Replay(tuple(source), prompt, frozenset(known))
+        if other := [event for event in found.events if not isinstance(event, get_args(Event))]:
+            raise OptionError(f"source must be a file or events, got {other[0]!r:.60} among them", option="source")
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
         if any(isinstance(event, BlockCommitted) and event.mode == "ar" for event in found.events):
             raise OptionError(

@@ -14,11 +14,12 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gesso.errors import OptionError
+from gesso.errors import HubError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES, dtype_name
+from gesso.models.hub import resolve
 from gesso.models.loading import OWN_DEFAULTS, weight_files
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import refuse_quantized
@@ -58,7 +59,8 @@ def save_folder(
     """Writes a checkpoint that gesso and `transformers` load; one that lies in `folder` is replaced as a whole.
 
     Args:
-        source: the folder the model came from: its vision weights, tokenizer and template are carried over.
+        source: the folder the model came from, or the name it was loaded by: its vision weights, tokenizer and template
+            are carried over. Without it a checkpoint takes token ids only.
         vision: a tower and projector that take the place of the source's; written in `dtype`.
         gather: makes a full tensor of one that is sharded over several processes. All of them call this function, with
             the same model; only one `writes`.
@@ -79,7 +81,12 @@ def save_folder(
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder} is a file, and a checkpoint is a folder", option="folder")
     if source is not None and not source.is_dir():
-        raise OptionError(f"source {source} is no folder", option="source")
+        try:
+            source = resolve(str(source), offline=True)
+        except HubError:
+            raise OptionError(
+                f"source {source} is no folder, and no model of this name is here", option="source"
+            ) from None
     config = with_vision_config(model.config, vision)
     if not writes:
         _write_weights(model, None, DTYPES[dtype], {}, gather)

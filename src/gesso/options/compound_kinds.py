@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from operator import index
+from pathlib import Path
 from typing import Any
 
 from gesso.errors import OptionError
@@ -24,6 +25,9 @@ class Texts:
         good = texts is not None and all(isinstance(text, str) and text for text in texts)
         if not good or not (texts or self.may_be_empty):
             refuse(name, "a sequence of strings that are not empty", value)
+        for text in texts or ():
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                raise OptionError(f"{name}: {text!r:.60} holds half a character (a surrogate)", option=name)
         return texts or ()
 
 
@@ -98,7 +102,8 @@ class JsonSchema(Plain):
         if value is False:
             raise OptionError(f"{name} false allows nothing", option=name)
         if not isinstance(value, Mapping | bool):
-            refuse(name, "a schema (a mapping)", value)
+            hint = "json.loads reads a text, and gesso.read_schema a file" if isinstance(value, str | Path) else None
+            raise OptionError(f"{name} must be a schema (a mapping), got {value!r:.60}", option=name, hint=hint)
         return _frozen(name, value)  # type: ignore[no-any-return]
 
 

@@ -80,6 +80,9 @@ class ModelRunner:
             graphs = cuda_graph_runner(only_diffusion_gemma(model, "cuda_graphs", "cuda_graphs"))
         return cls(model, graphs, vision)
 
+    def close(self) -> None:
+        """Ends other processes that compute the model; there are none here."""
+
     @property
     def config(self) -> ModelShape:
         return self.model.config

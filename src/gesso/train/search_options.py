@@ -41,6 +41,8 @@ class SearchOptions:
         None,
         "Denoise so many canvases at once, and copy promising ones over others: those that the check scores higher, or "
         "without one those that are surer.",
+        minimum=2,
+        maximum=256,
     )
     resample_every: int | None = _option(None, "Steps between two such copyings. [default: 4]")
     reward_scale: float | None = _option(None, "How much more a better score weighs in them. [default: 10]")
