@@ -3,8 +3,8 @@
 The first, `skills`, drew random weights. The first five had six layers and the next six nine; whoever runs them again
 trains all twelve from the start. Where a run began from a mean, `python -m gesso.train.mean_weights` wrote it: of
 `skills-8` and `skills-9`, of that mean and `skills-11`, and of where `skills-17` and `skills-18` began and ended. What
-is bundled is 0.4 of the start of `skills-30` and 0.6 of its end. Its start is as much of the start and the end of
-`skills-27`, whose start is 0.15 of the start of `skills-26` and 0.85 of its end.
+is bundled is 0.4 of the start of `skills-31` and 0.6 of its end. Its start is as much of the start and the end of
+`skills-30`, and so is that of `skills-27`, whose start is 0.15 of the start of `skills-26` and 0.85 of its end.
 """
 
 import dataclasses
@@ -122,7 +122,7 @@ MADE = (
         teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - CHATS,
     ),
     Run(
-        31, "skills-30/mean", 1100, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
+        31, "skills-30/mean", 1020, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
         teacher="skills-30/mean", retained=frozenset(mixtures("skills-31")[0].weights) - CHANGED,
     ),
 )  # fmt: skip
