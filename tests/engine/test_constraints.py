@@ -16,6 +16,7 @@ from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
 from gesso.constraints.sized_cache import SizedCache
 from gesso.engine import constraint as constraint_module
+from gesso.engine.constraint import CanvasConstraintState
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
@@ -342,3 +343,14 @@ def test_what_a_schema_says_in_vain_comes_back(tiny: Engine) -> None:
         tiny.generate("hi", json_schema=schema, max_new_tokens=16, strict_schema=True)
     with pytest.raises(OptionError, match="needs json_schema"):
         tiny.generate("hi", regex="a", strict_schema=True)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS[:3])
+def test_answers_are_the_same_where_scores_are_held_for_tables_elsewhere(
+    tiny: Engine, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a device without fp64, whose constraints are inferred on the CPU."""
+    options: dict[str, Any] = {"json_schema": schema, "seed": 3, "max_new_tokens": 64, "temperature": 0}
+    usual = tiny.generate("hi", **options)
+    monkeypatch.setattr(CanvasConstraintState, "reads_hidden", lambda state, device: False)
+    assert tiny.generate("hi", **options).token_ids == usual.token_ids

@@ -1,8 +1,10 @@
 """Runs of a grid: paired, kept, gone on with."""
 
+import gc
 import shutil
 import sqlite3
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,23 @@ def test_the_report_is_one_page_with_everything(lab: Callable[..., LabResult], t
     assert "http" not in page
     with pytest.raises(DataError, match="cannot be written"):
         write_report(result, tmp_path / "nowhere" / "report.html")
+
+
+def test_an_engine_is_closed_and_dropped_before_the_next_is_loaded(tiny_folder: Path, tmp_path: Path) -> None:
+    """Two large models do not fit where one does, and one process computes one model over ranks."""
+    living: list[weakref.ref[Engine]] = []
+    closed: list[Engine | None] = []
+
+    def another(name: str) -> Engine:
+        gc.collect()
+        assert [ref() for ref in living] == [None] * len(living)
+        engine = load(tiny_folder, "cpu")
+        engine.close = lambda: closed.append(None)  # type: ignore[method-assign]
+        living.append(weakref.ref(engine))
+        return engine
+
+    shutil.copytree(tiny_folder, tmp_path / "other")
+    grid = Grid((str(tiny_folder), str(tmp_path / "other")), ("arithmetic",), SETTINGS[:1])
+    with Store(tmp_path / "lab.sqlite") as store:
+        run_grid(grid, another, store, examples=1)
+    assert len(living) == len(closed) == 2

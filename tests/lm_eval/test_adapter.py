@@ -215,7 +215,7 @@ def test_nothing_has_no_surprise_and_no_stop(adapter: GessoLM) -> None:
 
 
 def test_options_of_a_request_are_taken(adapter: GessoLM) -> None:
-    begun = GessoLM(pretrained=adapter.engine.name, device="cpu", begin="fig", max_denoising_steps=3)
+    begun = GessoLM(pretrained=adapter.engine.name, device="cpu", threads=None, begin="fig", max_denoising_steps=3)
     (text,) = begun.generate_until([instance(CONTEXT, {"max_gen_toks": 8})])
     assert text.startswith("fig")
 

@@ -331,3 +331,17 @@ def test_hidden_states_of_another_type_are_read_in_the_tables(monkeypatch: pytes
     monkeypatch.setattr(Vocabulary, "_softmax_pass", watched)
     table.predict(hidden, torch.ones(3), torch.rand(3))
     assert given == [torch.float32]
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-8, 1e-10])
+def test_where_one_token_is_possible_it_is_drawn_however_cold(temperature: float) -> None:
+    """The second product's scores differ in their last places, which so low a temperature makes much of."""
+    generator = torch.Generator().manual_seed(0)
+    table = Vocabulary(512, 700, 30.0)
+    table.weight.data = torch.randn(512, 700, generator=generator) * 700**-0.5
+    wanted = torch.randint(512, (256,), generator=generator)
+    hidden = 40 * table.weight.data[wanted] + 3 * torch.randn(256, 700, generator=generator)
+    found = table.predict(hidden, torch.full((256,), temperature), torch.rand(256, generator=generator))
+    sure = found.entropy_N < 1e-6
+    assert sure.sum() > 200
+    assert torch.equal(found.sample_N[sure], found.argmax_N[sure])

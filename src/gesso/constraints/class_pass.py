@@ -272,7 +272,4 @@ class ClassPass:
         inside_W = torch.arange(BLOCK if wholes else TILE, device=mass_RB.device)
         tokens_RW = classes.columns_T[classes.begins[block_R1] + inside_W]
         inside_RW = (tokens_RW >= 0) & (inside_W < classes.sizes[block_R1])
-        top_R1 = torch.cat(
-            [self._top_RJ[:, :wholes].repeat_interleave(classes.per_whole, dim=1), self._top_RJ[:, wholes:]], dim=1
-        ).gather(1, block_R1)
-        return pick_token(self._vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, top_R1, share_R1)
+        return pick_token(self._vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, share_R1)

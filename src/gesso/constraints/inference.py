@@ -61,8 +61,9 @@ class Posterior:
     def apply(self, log_p_RV: Tensor, rows: slice = slice(None)) -> Tensor:
         """Returns log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the
         prediction."""
-        factor_RK = torch.nn.functional.pad(self.factor_CK[rows].to(log_p_RV.dtype), (0, 1), value=-math.inf)
-        return factor_RK.index_select(1, self._column_V).add_(log_p_RV)
+        factor_RK = self.factor_CK[rows].to(log_p_RV.dtype).to(log_p_RV.device)
+        factor_RK = torch.nn.functional.pad(factor_RK, (0, 1), value=-math.inf)
+        return factor_RK.index_select(1, self._column_V.to(log_p_RV.device)).add_(log_p_RV)
 
 
 class Lattice:

@@ -20,6 +20,8 @@ import math
 import torch
 from torch import Tensor
 
+from gesso.nn.fp64 import to_fp64
+
 
 def without_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tensor:
     """Returns log-probabilities given all positions but the own one, fp64 [R, K].
@@ -33,14 +35,16 @@ def without_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tens
 
 
 def lower_own_token(logits_RK: Tensor, tokens_R: Tensor, alpha: float) -> Tensor:
-    """Lowers the logit of the token that each position itself holds by log(1 + K alpha / (1 - alpha)), fp64 [R, K].
+    """Lowers the logit of the token that each position itself holds by log(1 + K alpha / (1 - alpha)), fp64 [R, K], on
+    the CPU where the device has no fp64.
 
     Args:
         logits_RK, tokens_R, alpha: of `without_own_token`.
     """
     seen = -math.log1p(logits_RK.shape[1] * alpha / (1 - alpha))
-    seen_R1 = torch.full((len(tokens_R), 1), seen, dtype=torch.float64, device=logits_RK.device)
-    return logits_RK.double().scatter_add(1, tokens_R[:, None].to(logits_RK.device), seen_R1)
+    exact_RK = to_fp64(logits_RK)
+    seen_R1 = torch.full((len(tokens_R), 1), seen, dtype=torch.float64, device=exact_RK.device)
+    return exact_RK.scatter_add(1, tokens_R[:, None].to(exact_RK.device), seen_R1)
 
 
 def bound_rate(log_probs_RK: Tensor, tokens_R: Tensor, clean_R: Tensor, alpha: float) -> Tensor:
@@ -54,10 +58,9 @@ def bound_rate(log_probs_RK: Tensor, tokens_R: Tensor, clean_R: Tensor, alpha: f
     """
     vocab, rest = log_probs_RK.shape[1], 1 - alpha
     whole = vocab * alpha + rest
-    log_m_RK = torch.logaddexp(
-        log_probs_RK.double() + math.log(vocab * alpha),
-        torch.full_like(log_probs_RK, math.log(rest), dtype=torch.float64),
-    )
+    log_p_RK = to_fp64(log_probs_RK)
+    tokens_R, clean_R = tokens_R.to(log_p_RK.device), clean_R.to(log_p_RK.device)
+    log_m_RK = torch.logaddexp(log_p_RK + math.log(vocab * alpha), torch.full_like(log_p_RK, math.log(rest)))
     log_own_R = log_m_RK.gather(1, tokens_R[:, None])[:, 0]
     log_clean_R = log_m_RK.gather(1, clean_R[:, None])[:, 0]
     kept_R = tokens_R == clean_R

@@ -74,6 +74,9 @@ class CanvasConstraint(Protocol):
             piece: the text of a token.
         """
 
+    def reads_hidden(self, device: torch.device) -> bool:
+        """Says whether `predict` works on a device; scores are held for it elsewhere."""
+
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
     ) -> VocabularyPass:
@@ -113,7 +116,8 @@ def processed_pass(
         mix: False leaves the embedding out, where no step follows; see `Vocabulary.predict`.
     """
     unprocessed = ban is None and not processing.needs_logits
-    if constraint is not None and unprocessed and isinstance(vocabulary, Vocabulary):
+    reads = constraint is not None and constraint.reads_hidden(hidden_ND.device)
+    if constraint is not None and reads and unprocessed and isinstance(vocabulary, Vocabulary):
         found = constraint.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
         return found if processing.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
     scores, rows = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, ban), _parts(hidden_ND)

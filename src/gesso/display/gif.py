@@ -10,11 +10,13 @@ from gesso.errors import OptionError
 from gesso.extras import pip_install
 
 if TYPE_CHECKING:
-    from PIL import ImageDraw
+    from PIL import Image, ImageDraw
 
 SIZE = 15
 WIDTH, HEIGHT, MARGIN = 9, 24, 14
 """Width of a column, height of a line, margin around all, in pixels."""
+MOST_PIXELS = 2**16 - 1
+"""Longest side that a GIF can have."""
 STEP_MILLISECONDS, LAST_MILLISECONDS = 300, 2500
 LATIN_BREAK = "\N{PILCROW SIGN}"
 """Marks the end of a line, where the font has no arrow."""
@@ -31,7 +33,7 @@ def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None
         font: a TrueType or OpenType file, for scripts that Pillow's own font, which is Latin, does not have.
 
     Raises:
-        OptionError: Pillow is missing, or the font cannot be read.
+        OptionError: Pillow is missing, the font cannot be read, or the picture is higher than a GIF can be.
     """
     try:
         from PIL import Image, ImageDraw
@@ -40,18 +42,29 @@ def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None
     face = _face(font)
     lines = max(picture.lines for picture in pictures)
     size = (columns * WIDTH + 2 * MARGIN, (lines + 2) * HEIGHT + 2 * MARGIN)
-    images = []
-    for picture in pictures:
+    if max(size) > MOST_PIXELS:
+        most = (MOST_PIXELS - 2 * MARGIN) // HEIGHT - 2
+        raise OptionError(
+            f"a GIF has no room for {lines:,} lines of prompt and answer, {most:,} at most: SVG and HTML have",
+            option="gif",
+        )
+
+    def drawn(picture: Picture) -> "Image.Image":
         image = Image.new("RGB", size, GROUND)
         draw = ImageDraw.Draw(image)
         for run in picture.runs:
             text = run.text.replace(LINE_BREAK, LATIN_BREAK) if font is None else run.text
             _draw_run(draw, run, text, face)
         draw.text((MARGIN, MARGIN + (lines + 1) * HEIGHT), picture.status, fill=DIM, font=face)
-        images.append(image.quantize(64))
-    times = [STEP_MILLISECONDS] * (len(images) - 1) + [LAST_MILLISECONDS]
+        return image.quantize(64)
+
+    first, *rest = pictures
+    times = [STEP_MILLISECONDS] * len(rest) + [LAST_MILLISECONDS]
     file = BytesIO()
-    images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=times, loop=0, optimize=False)
+    # One at a time: all of them would take hundreds of megabytes where the text is long.
+    drawn(first).save(
+        file, "GIF", save_all=True, append_images=map(drawn, rest), duration=times, loop=0, optimize=False
+    )
     return file.getvalue()
 
 

@@ -13,6 +13,7 @@ from gesso.constraints.inference import Lattice, Posterior
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
+from gesso.nn.fp64 import fp64_device
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 TABLE_BYTES = 256 * 2**20
@@ -23,8 +24,9 @@ _tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(T
 
 
 def get_lattice(automaton: TokenAutomaton, device: torch.device) -> Lattice:
-    """Returns the inference tables of an automaton on a device; the most recently used stay cached, up to
-    `TABLE_BYTES`."""
+    """Returns the inference tables of an automaton on a device, or on the CPU for one without fp64; the most recently
+    used stay cached, up to `TABLE_BYTES` in all."""
+    device = fp64_device(device)
     key = automaton, device
     if (lattice := _tables.get(key)) is not None:
         return lattice
@@ -85,6 +87,11 @@ class CanvasConstraintState:
         self._width = width
         self._pins = pins
         self._possible_CK: Tensor | None = None
+        self._device = lattice.device
+        """Where scores are made, which may have no fp64: they come to the tables then, and what is found goes back."""
+
+    def reads_hidden(self, device: torch.device) -> bool:
+        return device.type == self._lattice.device.type
 
     def forced(self, piece: Callable[[int], str]) -> Tensor:
         """Finds the free positions that hold the same text in all possible canvases, bool [C] on the CPU."""
@@ -99,12 +106,13 @@ class CanvasConstraintState:
     def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
         """Sums scores up by class of tokens. Pinned positions are certain of their token; those past the last token
         that may be written, of the pad fill."""
+        self._device = scores_RV.device
         fixed = self._fixed()[rows].to(scores_RV.device)
         held = fixed >= 0
         if held.any():
             scores_RV[held] = -torch.inf
             scores_RV[held, fixed[held]] = 0.0
-        return self._lattice.emissions(scores_RV)
+        return self._lattice.emissions(scores_RV.to(self._lattice.device))
 
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
@@ -133,7 +141,8 @@ class CanvasConstraintState:
 
     def infer(self, parts: Sequence[Emissions]) -> ConstraintPosterior:
         posterior = self._posterior(Emissions.cat(parts))
-        return ConstraintPosterior(posterior.canvas_C, posterior.entropy_C, posterior.apply)
+        canvas_C, entropy_C = posterior.canvas_C.to(self._device), posterior.entropy_C.to(self._device)
+        return ConstraintPosterior(canvas_C, entropy_C, posterior.apply)
 
     def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.

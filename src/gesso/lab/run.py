@@ -64,29 +64,30 @@ def run_grid(
     rows: list[Row] = []
     made = missing = 0
     for model in grid.models:
-        engine = load(model)
-        held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
-        weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
-        for task in grid.tasks_of(model):
-            cases = _cases(task, examples, seed)
-            prompts = [digest(case.prompt) for case in cases]
-            places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
-            known = [store.answers(place, prompts) for place in places]
-            for start in range(0, examples, AT_ONCE):
-                # Whole parts only, so that all settings have answered the same examples.
-                late = end is not None and time.monotonic() >= end
-                for setting, place, answers in zip(grid.settings, places, known, strict=True):
-                    todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in answers]
-                    if late:
-                        missing += len(todo)
-                    elif todo:
-                        progress(f"{model} {task} {todo[0] + 1}/{examples}: {setting}")
-                        fresh = _answer(engine, cases, todo, setting, seed)
-                        store.add(place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
-                        answers |= {answer.number: answer for answer, _ in fresh}
-                        made += len(todo)
-            told = [(setting.options, answers) for setting, answers in zip(grid.settings, known, strict=True)]
-            rows += compare(model, task, told)
+        with load(model) as engine:
+            held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
+            weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
+            for task in grid.tasks_of(model):
+                cases = _cases(task, examples, seed)
+                prompts = [digest(case.prompt) for case in cases]
+                places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
+                known = [store.answers(place, prompts) for place in places]
+                for start in range(0, examples, AT_ONCE):
+                    # Whole parts only, so that all settings have answered the same examples.
+                    late = end is not None and time.monotonic() >= end
+                    for setting, place, answers in zip(grid.settings, places, known, strict=True):
+                        todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in answers]
+                        if late:
+                            missing += len(todo)
+                        elif todo:
+                            progress(f"{model} {task} {todo[0] + 1}/{examples}: {setting}")
+                            fresh = _answer(engine, cases, todo, setting, seed)
+                            store.add(place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
+                            answers |= {answer.number: answer for answer, _ in fresh}
+                            made += len(todo)
+                told = [(setting.options, answers) for setting, answers in zip(grid.settings, known, strict=True)]
+                rows += compare(model, task, told)
+        del engine  # before the next one is loaded
     return LabResult(tuple(rows), examples, seed, made, missing)
 
 

@@ -29,18 +29,11 @@ from gesso.lm_eval.conversion import (
     split_spaces,
     usable_device,
 )
+from gesso.load_options import LoadOptions
+from gesso.options import options_of
 
 LOG = logging.getLogger(__name__)
-_LOADING = (
-    "device",
-    "dtype",
-    "offline",
-    "adapter",
-    "cuda_graphs",
-    "device_memory",
-    "tensor_parallel",
-    "pipeline_parallel",
-)
+_LOADING = tuple(name for name in options_of(LoadOptions) if name != "model")
 
 
 @register_model("gesso")

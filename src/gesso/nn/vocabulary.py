@@ -183,7 +183,7 @@ class Vocabulary(nn.Module):
             hidden_ND, inverse_N1, mix=mix
         )
         return VocabularyPass(
-            sample_N=self._draw(mass_NB, hidden_ND, inverse_N1, maximum_N1, uniform_N),
+            sample_N=self._draw(mass_NB, hidden_ND, inverse_N1, uniform_N),
             argmax_N=argmax_N1[:, 0],
             entropy_N=(total_N1.log() - weighted_N1 / total_N1)[:, 0],
             normaliser_N=(maximum_N1 + total_N1.log())[:, 0],
@@ -235,14 +235,12 @@ class Vocabulary(nn.Module):
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
         return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND)
 
-    def _draw(
-        self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
-    ) -> Tensor:
+    def _draw(self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, uniform_N: Tensor) -> Tensor:
         """Samples by inverse distribution function in two strides: first the block, then the token in it."""
         block_N1, share_N1 = pick_block(mass_NG, uniform_N)
         tokens_NB = block_N1 * BLOCK + torch.arange(BLOCK, device=mass_NG.device)
         inside_NB = tokens_NB < self.size
-        return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, maximum_N1, share_N1)
+        return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, share_N1)
 
 
 def chunk_of(device: torch.device) -> int:
@@ -271,7 +269,6 @@ def pick_token(
     inside_NB: Tensor,
     hidden_ND: Tensor,
     inverse_N1: Tensor,
-    maximum_N1: Tensor,
     share_N1: Tensor,
 ) -> Tensor:
     """Takes the second stride: returns the token [N] of a block, whose scores are computed once more.
@@ -279,7 +276,6 @@ def pick_token(
     Args:
         tokens_NB: of each position's block; any that are not `inside_NB` are none.
         inverse_N1: of the temperature.
-        maximum_N1: what scores are taken relative to.
         share_N1: of the block's mass, from its begin on.
     """
     ids_NB = tokens_NB.clamp(0, vocabulary.size - 1)
@@ -291,10 +287,11 @@ def pick_token(
             for ids, hidden in zip(ids_NB.split(stride), hidden_ND.split(stride), strict=True)
         ]
     )
-    z = vocabulary.cap_(scores).mul_(inverse_N1).sub_(maximum_N1)
-    p = torch.where(inside_NB, z.exp_(), 0.0)
+    # These scores are computed a second time, by another product, and a low temperature makes much of what they differ
+    # by: they are taken relative to their own maximum, and the share is of their own sum.
+    z = vocabulary.cap_(scores).mul_(inverse_N1).masked_fill_(~inside_NB, -torch.inf)
+    p = z.sub_(z.amax(dim=-1, keepdim=True)).exp_()
     last = torch.where(p > 0, torch.arange(p.shape[1], device=p.device), 0).amax(dim=-1)
-    # These scores are computed a second time and may differ in the last place: the share is of their own sum.
     inner = p.cumsum(dim=-1)
     place = torch.minimum((inner <= share_N1 * inner[:, -1:]).sum(dim=-1), last)
     return tokens_NB.gather(1, place[:, None])[:, 0]

@@ -28,9 +28,10 @@ class Row:
         before = self.hidden_TD
         self.rolled_back = self.hidden_TD = self.before_1D = None
         if keep:
-            self.hidden_TD = hidden_TD[-keep:]
+            # Copies: a part would hold the memory of the whole pass.
+            self.hidden_TD = hidden_TD[-keep:].clone()
             cut = hidden_TD[:-keep] if keep < len(hidden_TD) else before
-            self.before_1D = None if cut is None else cut[-1:]
+            self.before_1D = None if cut is None else cut[-1:].clone()
 
     def newest(self, tokens: int) -> Tensor:
         """Returns what was kept of the newest tokens, [tokens, D]."""

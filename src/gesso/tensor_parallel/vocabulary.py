@@ -126,7 +126,7 @@ class ShardedVocabulary(Vocabulary):
         weighted_N = ((weighted_RN + shift_RN * total_RN) * scale_RN).sum(dim=0)
         # Three strides of the inverse distribution function: the rank, its block, the token in it.
         rank_N1, share_N1 = pick_block((total_RN * scale_RN).T.float(), uniform_N)
-        token_N = part._draw(found.mass_NB, hidden_ND, inverse_N1, found.maximum_N1, share_N1[:, 0])
+        token_N = part._draw(found.mass_NB, hidden_ND, inverse_N1, share_N1[:, 0])
         drawn_here_N = rank_N1[:, 0] == self.group.rank
         token_N = torch.where(drawn_here_N, token_N + self.tokens.start, 0)
         mixed_ND = found.mixed_ND * scale_RN[self.group.rank, :, None].float()

@@ -61,10 +61,8 @@ class MaskedHead(Vocabulary):
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:  # noqa: ARG002
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=False)
 
-    def _draw(
-        self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
-    ) -> Tensor:
+    def _draw(self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, uniform_N: Tensor) -> Tensor:
         block_N1, share_N1 = pick_block(mass_NG, uniform_N)
         tokens_NB = block_N1 * BLOCK + torch.arange(BLOCK, device=mass_NG.device)
         inside_NB = (tokens_NB < self.size) & (tokens_NB != self.mask_token)
-        return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, maximum_N1, share_N1)
+        return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, share_N1)
