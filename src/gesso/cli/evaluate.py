@@ -1,5 +1,6 @@
 """Implements `gesso eval`."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +17,12 @@ from gesso.train.search_options import SearchOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from gesso.tasks.base import Example, Task
     from gesso.train.evaluate import GroupScore, Interval, TaskScore
 
 
 _DENOISING = (
+    "max_new_tokens",
     "temperature",
     "top_k",
     "top_p",
@@ -54,13 +57,22 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME", help="This task, not the model's own. May be repeated.", **_MEASURING),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ask what the lines of a file of training data ask instead: right is what a line answers, or the same "
+            "JSON. May be repeated.",
+            **_MEASURING,
+        ),
+    ] = None,
     examples: Annotated[
         int | None,
         typer.Option(
             "--examples",
             "-n",
             metavar="N",
-            help=f"Held-out prompts of each task, or answers of a file. [default: {EXAMPLES}; all of a file]",
+            help=f"Held-out prompts of each task, or lines of a file. [default: {EXAMPLES}; all of a file]",
             **_MEASURING,
         ),
     ] = None,
@@ -107,7 +119,7 @@ def evaluate(
 
     from gesso.cli.session import note
     from gesso.errors import OptionError
-    from gesso.tasks.registry import TASKS, default_tasks
+    from gesso.tasks.registry import default_tasks
 
     if failures < 0:
         raise OptionError(f"--failures must be at least 0, got {failures}", option="failures")
@@ -115,27 +127,36 @@ def evaluate(
     asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
     if likelihood is not None or samples is not None:
         others = {"task": task, "best_of": best_of, "particles": particles, "failures": failures or None, **options}
-        others |= {"other_pictures": other_pictures or None}
+        others |= {"other_pictures": other_pictures or None, "data": data}
         model_load = dataclasses.replace(load, model=model)
         return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
-    names = list(dict.fromkeys(task)) if task else default_tasks(model)
-    for name in names:
-        if name not in TASKS:
-            raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
-    examples = EXAMPLES if examples is None else examples
-    if examples < 1:
+    if examples is not None and examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
-    from gesso.train.evaluate import evaluate_task
+    for name, value in (("task", task), ("other_pictures", other_pictures)):
+        if data and value:
+            raise OptionError(f"--{name.replace('_', '-')} does not go with --data", option=name)
+    if data and check in ("task", "reference"):
+        raise OptionError(
+            f"--check {check} knows a task's own prompts: with --data name FILE.py:FUNCTION", option="check"
+        )
+    planned = _of_files(data, examples, seed) if data else _of_tasks(task or default_tasks(model), examples)
+    names = list(planned)
+    from gesso.train.evaluate import evaluate_examples, evaluate_task
 
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores: list[TaskScore] = []
     with suppress(KeyboardInterrupt):  # what is measured is shown first
-        for name in names:
-            with console.status(f"{name}: {examples} prompts"):
-                scores.append(
-                    evaluate_task(engine, TASKS[name], examples, seed, options, asked, other_pictures=other_pictures)
-                )
+        for name, (asked_task, cases) in planned.items():
+            count = cases if isinstance(cases, int) else len(cases)
+            with console.status(f"{name}: {count} prompts"):
+                if isinstance(cases, int):
+                    score = evaluate_task(
+                        engine, asked_task, cases, seed, options, asked, other_pictures=other_pictures
+                    )
+                else:
+                    score = evaluate_examples(engine, asked_task, cases, seed, options, asked)
+                scores.append(score)
     left = names[len(scores) :]
     if as_json:
         found = {"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]}
@@ -146,6 +167,27 @@ def evaluate(
         note(f"not measured: {', '.join(left)}")
         raise KeyboardInterrupt
     return 0
+
+
+_Planned = dict[str, tuple["Task", "int | list[Example]"]]
+"""Tasks by what they are called, each with the number of its prompts that are drawn, or with these themselves."""
+
+
+def _of_tasks(names: Sequence[str], examples: int | None) -> _Planned:
+    from gesso.errors import OptionError
+    from gesso.tasks.registry import TASKS
+
+    for name in names:
+        if name not in TASKS:
+            raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
+    return {name: (TASKS[name], EXAMPLES if examples is None else examples) for name in names}
+
+
+def _of_files(paths: Sequence[Path], examples: int | None, seed: int) -> _Planned:
+    from gesso.train.file_task import FileTask
+
+    tasks = {str(path): FileTask(path) for path in paths}  # which are read before the model is
+    return {name: (task, task.chosen(examples, seed)) for name, task in tasks.items()}
 
 
 def _show(scores: "list[TaskScore]", failures: int) -> None:

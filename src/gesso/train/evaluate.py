@@ -151,6 +151,20 @@ def evaluate_task(
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
         raise OptionError(str(error)) from None
+    return evaluate_examples(engine, task, cases, seed, options, asked, other_pictures=other_pictures)
+
+
+def evaluate_examples(
+    engine: Engine,
+    task: Task,
+    cases: Sequence[Example],
+    seed: int,
+    options: Mapping[str, Any],
+    asked: SearchOptions | None = None,
+    *,
+    other_pictures: bool = False,
+) -> TaskScore:
+    """Answers given examples of a task and scores them; see `evaluate_task`."""
     asked = asked or SearchOptions()
     options = {**asked.request_defaults, **options}
     requests = [example_request(case, {**options, "seed": numbered_seed(seed, i)}) for i, case in enumerate(cases)]

@@ -1,0 +1,46 @@
+"""`gesso eval --data`: files of training data in the place of tasks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+
+LINES = [{"prompt": f"Sort: fig, {word}", "completion": "no such answer"} for word in ("pear", "kiwi", "plum")]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in LINES), "utf-8")
+    return path
+
+
+def test_lines_are_asked_and_counted(gesso: Gesso, data: Path) -> None:
+    outcome = gesso("eval", "mini", "--data", data, "--max-new-tokens", 8, "--json")
+    assert outcome.code == 0
+    (score,) = json.loads(outcome.out)["tasks"]
+    assert (score["task"], score["examples"], score["right"]) == ("data.jsonl", 3, 0)
+    assert [prompt for prompt, *_ in score["wrong"]] == [line["prompt"] for line in LINES]
+    few = gesso("eval", "mini", "--data", data, "-n", 2, "--max-new-tokens", 8, "--failures", 1)
+    assert few.out.splitlines()[-2] == "expected: no such answer"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--task", "arithmetic"), "--task does not go with --data"),
+        (("--other-pictures",), "--other-pictures does not go with --data"),
+        (
+            ("--check", "task", "--best-of", 2),
+            "--check task knows a task's own prompts: with --data name FILE.py:FUNCTION",
+        ),
+        (("-n", 0), "--examples must be at least 1, got 0"),
+        (("--data", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
+        (("--likelihood", "x.jsonl"), "--data does not go with --likelihood"),
+    ],
+)
+def test_a_mistake_is_one_line(gesso: Gesso, data: Path, more: tuple[object, ...], message: str) -> None:
+    outcome = gesso("eval", "mini", "--data", data, *more)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"gesso: {message}\n")

@@ -1,0 +1,88 @@
+"""Files of training data as tasks: what is asked, what is right, and what cannot be asked."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso.errors import DataError, OptionError
+from gesso.tasks.base import messages_of
+from gesso.train.file_task import FileTask
+
+USER, MODEL = {"role": "user", "content": "Repeat: fig"}, {"role": "assistant", "content": "fig"}
+CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]}
+IMAGE = {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image", "path": "a.png"}]}
+
+
+def task(folder: Path, *lines: Any) -> FileTask:
+    path = folder / "data.jsonl"
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines), "utf-8")
+    return FileTask(path)
+
+
+def test_lines_are_asked_as_they_are_trained_on(tmp_path: Path) -> None:
+    tool = {"type": "function", "function": {"name": "clock"}}
+    found = task(
+        tmp_path,
+        {"prompt": "Sort: b, a", "completion": "a, b", "messages": None},
+        "",
+        {"messages": [{"role": "system", "content": "Be short."}, USER, MODEL, USER, MODEL], "tools": [tool]},
+        {"prompt": [USER], "completion": [MODEL]},
+    )
+    first, chat, pair = found.examples
+    assert (first.prompt, first.answer, first.task) == ("Sort: b, a", "a, b", "data.jsonl")
+    assert [(said["role"], said["content"]) for said in messages_of(chat)] == [
+        ("system", "Be short."), ("user", "Repeat: fig"), ("assistant", "fig"), ("user", "Repeat: fig"),
+    ]  # fmt: skip
+    assert json.loads(chat.tools[0])["function"]["name"] == "clock"
+    assert (pair.prompt, pair.answer) == ("Repeat: fig", "fig")
+    assert found.sample(random.Random(0)) in found.examples
+
+
+def test_right_is_the_line_s_answer_or_the_same_json(tmp_path: Path) -> None:
+    found = task(tmp_path, {"prompt": "a", "completion": '{"a": 1, "b": [2]}'}, {"prompt": "b", "completion": " 7\n"})
+    objects, number = found.examples
+    assert found.grade(objects, '{"b":[2],"a":1}')
+    assert not found.grade(objects, '{"b":[2],"a":true}')
+    assert not found.grade(objects, '{"b":[2]}')
+    assert not found.grade(objects, "[" * 100_000)
+    assert found.grade(number, "7 ")
+    assert not found.grade(number, "7.0")
+
+
+def test_some_are_drawn_by_the_seed_and_none_twice(tmp_path: Path) -> None:
+    found = task(tmp_path, *({"prompt": f"p{i}", "completion": "x"} for i in range(20)))
+    assert found.chosen(None, 0) == found.chosen(99, 1) == list(found.examples)
+    assert found.chosen(5, 0) == found.chosen(5, 0) != found.chosen(5, 1)
+    assert len({example.prompt for example in found.chosen(15, 3)}) == 15
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"text": "a book"}, "a line is asked that has prompt and completion, or messages"),
+        ({"prompt": "a"}, "a line is asked that has prompt and completion, or messages"),
+        ({"prompt": " ", "completion": "b"}, "prompt is empty"),
+        ({"messages": [{"role": "user", "content": " "}, MODEL]}, "the prompt is blank"),
+        ({"messages": [MODEL]}, "messages must be a list: what is asked, and an answer at its end"),
+        ({"messages": [USER, MODEL, USER]}, "the user's and the model's by turns, with an answer at the end"),
+        ({"messages": [MODEL, MODEL]}, "the user's and the model's by turns"),
+        ({"messages": [USER, CALL]}, "calls of functions are not compared"),
+        ({"messages": [IMAGE, MODEL]}, "images are not asked about here"),
+        ({"messages": [USER, {"role": "bot", "content": "x"}]}, "unknown role 'bot'"),
+        ("{", ""),
+    ],
+)
+def test_what_cannot_be_asked_is_told_by_its_line(tmp_path: Path, line: Any, message: str) -> None:
+    with pytest.raises(DataError, match=rf"data\.jsonl:2: .*{message}"):
+        task(tmp_path, {"prompt": "a", "completion": "b"}, line)
+
+
+def test_no_file_and_no_line(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="cannot be read: No such file") as error:
+        FileTask(tmp_path / "none.jsonl")
+    assert error.value.option == "data"
+    with pytest.raises(DataError, match="is empty: it has no line to ask"):
+        task(tmp_path, "")
