@@ -89,10 +89,8 @@ def test_models_tell_what_their_card_says(
 def test_train_lists_its_recipes(gesso: Gesso) -> None:
     outcome = gesso("train")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.startswith("mini  ")
-    *recipes, nothing, note = outcome.out.splitlines()
+    recipes = [line.strip() for line in outcome.out.splitlines() if line.startswith("  ")]
     assert all(len(line.split("  ", 1)) == 2 and line.endswith(".") for line in recipes)
-    assert (nothing, note.split()[0]) == ("", "What")
     refused = gesso("train", "--estimate")
     assert (refused.code, refused.out) == (2, "")
     assert "name a recipe to train" in refused.err

@@ -49,7 +49,7 @@ def test_json_is_one_line_with_everything(gesso: Gesso, engine: Engine) -> None:
     assert (outcome.code, outcome.err, outcome.out.count("\n")) == (0, "", 1)
     told = json.loads(outcome.out)
     fields = {field.name for field in dataclasses.fields(GenerationResult)}
-    assert set(told) == fields | {"canvases", "tokens_per_forward", "tokens_per_second"}
+    assert set(told) == fields | {"canvases", "passes", "tokens_per_forward", "tokens_per_second"}
     result = engine.generate(PROMPT, seed=4, max_new_tokens=20)
     for name in fields - {"seconds", "seconds_to_first_block", "seconds_to_prompt"}:
         value = getattr(result, name)
@@ -103,7 +103,7 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     gesso("generate", "hi", "--tensor-parallel", "2")
     gesso("generate", "hi", "--pipeline-parallel", "3")
     usual: dict[str, Any] = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
-    usual |= {"tensor_parallel": 1, "pipeline_parallel": 1, "device_memory": None}
+    usual |= {"tensor_parallel": 1, "pipeline_parallel": 1, "device_memory": None, "threads": None}
     assert seen == [
         (("org/name",), {**usual, "device": "cpu", "dtype": "bfloat16", "offline": True}),
         (("mini",), {**usual, "adapter": "runs/mine/adapter"}),

@@ -194,8 +194,8 @@ class Engine:
             requests: each a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
 
         Raises:
-            OptionError, TextError: as for `generate`, with the number of the request, from 0, where there are several;
-                nothing is generated then.
+            OptionError, TextError: as for `generate`, with a note of which request it is, from 0, where there are
+                several; nothing is generated then.
         """
         if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
@@ -205,7 +205,7 @@ class Engine:
                 states.append(self.start(dataclasses.replace(as_request(request), frames=False)))
             except UserError as error:
                 if len(given) > 1:
-                    error.args = (f"request {number}: {error}",)
+                    error.add_note(f"request {number} of {len(given)}")
                 raise
         for _ in self._run(states):
             pass

@@ -66,9 +66,6 @@ def _refuse_interval(config: GenerationConfig) -> None:
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
     """Checks the token ids that a request names."""
-    for name, tokens in (("eos_token_ids", config.eos_token_ids), ("pad_token_id", (config.pad_token_id,))):
-        if (most := max(tokens, default=0)) >= shape.vocab_size:
-            raise OptionError(f"{name} has token id {most}, the vocabulary has {shape.vocab_size}", option=name)
     filling = (*config.eos_token_ids, config.pad_token_id)
     last = max((place for place, part in enumerate(config.canvas or ()) if part not in (None, *filling)), default=-1)
     for place, part in enumerate(config.canvas or ()):

@@ -254,7 +254,7 @@ class GenerationConfig(StrategyConfig):
     json_object: bool = option(False, "The answer is a JSON object.", field="response_format", group=CONSTRAINT)
     choices: tuple[str, ...] | None = option(
         None,
-        "The answer is one of these.",
+        "The answer, behind begin, is one of these.",
         kind=Texts(),
         field="structured_outputs.choice",
         source="commas",
