@@ -46,9 +46,7 @@ def load_model(
         HubError: the model is not here and cannot be fetched.
         CheckpointError: its files cannot be used; the message names what does not fit.
     """
-    if path != "":  # which is no model
-        checked_path("path", path)
-    return load_folder(resolve(str(path), offline=offline), str(device), dtype_name(dtype))
+    return load_folder(_folder_of(path, offline=offline), str(device), dtype_name(dtype))
 
 
 def load(
@@ -101,13 +99,10 @@ def load(
         "pipeline_parallel": pipeline_parallel > 1,
         "device_memory": device_memory is not None,
     }
-    if path != "":  # which is no model
-        checked_path("path", path)
-    Switch().check("offline", offline)
     if tell is not None:
         Function().check("tell", tell)
     device, dtype = str(device), dtype_name(dtype)
-    folder = resolve(str(path), offline=offline)
+    folder = _folder_of(path, offline=offline)
     family = family_of(folder)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
@@ -135,6 +130,19 @@ def load(
     if merged is not None and (told := other_base(merged, str(path))):
         warnings.warn(told, OtherBaseWarning, stacklevel=2)
     return Engine(runner, tokenizer, template, read_defaults(folder, runner.config), name=str(path))
+
+
+def _folder_of(path: object, *, offline: bool) -> Path:
+    """Finds a model by its name or folder.
+
+    Raises:
+        OptionError: it is neither a text nor a path.
+        HubError: there is no such model here.
+    """
+    if not isinstance(path, str | Path):
+        raise OptionError(f"path must be a name or a folder of a model, got {path!r:.60}", option="path")
+    Switch().check("offline", offline)
+    return resolve(str(path), offline=offline)
 
 
 def _bytes_of(device_memory: int | str | None) -> int | None:

@@ -129,14 +129,14 @@ def test_eval_verifies_as_often_as_it_is_told(
 
 
 def test_an_evaluation_that_is_broken_off_shows_what_it_measured(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = evaluate.evaluate_task
+    measured = evaluate.evaluate_examples
 
     def broken_off(engine: Any, task: Any, *rest: Any, **more: Any) -> Any:
         if task.name == "ordering":
             raise KeyboardInterrupt
         return measured(engine, task, *rest, **more)
 
-    monkeypatch.setattr(evaluate, "evaluate_task", broken_off)
+    monkeypatch.setattr(evaluate, "evaluate_examples", broken_off)
     options = ("eval", "mini", "-n", 1, "--max-denoising-steps", 1, "--task", "arithmetic", "--task", "ordering")
     outcome = gesso(*options, "--json")
     told = json.loads(outcome.out)

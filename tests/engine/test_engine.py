@@ -23,6 +23,7 @@ from gesso.engine.settings import LEAST_CANVAS
 from gesso.errors import ContextLengthError, OptionError, PromptLengthError, TextError
 from gesso.generation import STRATEGIES, generation_options
 from gesso.options import options_of
+from gesso.runner.model_runner import ModelRunner
 
 TOOL = {"type": "function", "function": {"name": "clock"}}
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
@@ -547,10 +548,15 @@ def test_of_several_requests_the_bad_one_is_named(tiny: Engine) -> None:
     assert not hasattr(error.value, "__notes__")
 
 
-def test_an_engine_may_be_closed(tiny: Engine) -> None:
+def test_an_engine_that_is_closed_closes_its_runner(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[ModelRunner] = []
+    monkeypatch.setattr(ModelRunner, "close", lambda runner: closed.append(runner))
     with tiny as engine:
         assert engine is tiny
+        assert closed == []
+    assert closed == [tiny.runner]
     tiny.close()
+    assert len(closed) == 2
 
 
 def test_a_schema_as_text_says_how_to_read_it(tiny: Engine) -> None:
@@ -563,7 +569,7 @@ def test_a_schema_as_text_says_how_to_read_it(tiny: Engine) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"path": None}, "path must be a path, got None"),
+        ({"path": None}, "path must be a name or a folder of a model, got None"),
         ({"path": "mini", "offline": "x"}, "offline must be true or false"),
         ({"path": "mini", "tell": 5}, "tell must be a function"),
     ],

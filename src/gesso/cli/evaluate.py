@@ -1,7 +1,8 @@
 """Implements `gesso eval`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,23 +140,19 @@ def evaluate(
         raise OptionError(
             f"--check {check} knows a task's own prompts: with --data name FILE.py:FUNCTION", option="check"
         )
-    planned = _of_files(data, examples, seed) if data else _of_tasks(task or default_tasks(model), examples)
+    planned = _of_files(data, examples, seed) if data else _of_tasks(task or default_tasks(model), examples, seed)
     names = list(planned)
-    from gesso.train.evaluate import evaluate_examples, evaluate_task
+    from gesso.train.evaluate import evaluate_examples
 
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores: list[TaskScore] = []
     with suppress(KeyboardInterrupt):  # what is measured is shown first
-        for name, (asked_task, cases) in planned.items():
-            count = cases if isinstance(cases, int) else len(cases)
-            with console.status(f"{name}: {count} prompts"):
-                if isinstance(cases, int):
-                    score = evaluate_task(
-                        engine, asked_task, cases, seed, options, asked, other_pictures=other_pictures
-                    )
-                else:
-                    score = evaluate_examples(engine, asked_task, cases, seed, options, asked)
+        for name, (measured, draw) in planned.items():
+            with console.status(name) as status:
+                cases = draw()
+                status.update(f"{name}: {len(cases)} prompts")
+                score = evaluate_examples(engine, measured, cases, seed, options, asked, other_pictures=other_pictures)
                 scores.append(score)
     left = names[len(scores) :]
     if as_json:
@@ -169,25 +166,27 @@ def evaluate(
     return 0
 
 
-_Planned = dict[str, tuple["Task", "int | list[Example]"]]
-"""Tasks by what they are called, each with the number of its prompts that are drawn, or with these themselves."""
+_Planned = dict[str, tuple["Task", "Callable[[], list[Example]]"]]
+"""Tasks by what they are called, each with what draws its prompts."""
 
 
-def _of_tasks(names: Sequence[str], examples: int | None) -> _Planned:
+def _of_tasks(names: Sequence[str], examples: int | None, seed: int) -> _Planned:
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS
+    from gesso.train.evaluate import held_out_examples
 
     for name in names:
         if name not in TASKS:
             raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
-    return {name: (TASKS[name], EXAMPLES if examples is None else examples) for name in names}
+    count = EXAMPLES if examples is None else examples
+    return {name: (TASKS[name], partial(held_out_examples, TASKS[name], count, seed)) for name in names}
 
 
 def _of_files(paths: Sequence[Path], examples: int | None, seed: int) -> _Planned:
     from gesso.train.file_task import FileTask
 
     tasks = {str(path): FileTask(path) for path in paths}  # which are read before the model is
-    return {name: (task, task.chosen(examples, seed)) for name, task in tasks.items()}
+    return {name: (task, partial(task.chosen, examples, seed)) for name, task in tasks.items()}
 
 
 def _show(scores: "list[TaskScore]", failures: int) -> None:

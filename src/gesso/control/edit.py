@@ -115,11 +115,7 @@ def edit(
             instruction; an option that the edit decides itself; and see `Engine.generate`.
     """
     _check(text, instruction, strength, context, name, options)
-    if selection is not None and not callable(getattr(selection, "of", None)):
-        raise OptionError(
-            f"selection must be gesso.Lines(2, 3), gesso.Match(...) or alike, got {selection!r:.60}", option="selection"
-        )
-    parts = parts_of(selection or Everything(), text)
+    parts = parts_of(Everything() if selection is None else selection, text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
     config = engine.defaults.override(canvas_length=options.get("canvas_length"), stopping=options.get("stopping"))

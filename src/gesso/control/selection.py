@@ -120,8 +120,12 @@ def parts_of(selection: Selection, text: str) -> Parts:
     """Cuts a text by a selection, which may be the user's own.
 
     Raises:
-        OptionError: the text has no such part, the selection fails, or what it returns is not the text in three parts.
+        OptionError: it is none, the text has no such part, it fails, or what it returns is not the text in three parts.
     """
+    if not callable(getattr(selection, "of", None)):
+        raise OptionError(
+            f"selection must be gesso.Lines(2, 3), gesso.Match(...) or alike, got {selection!r:.60}", option="selection"
+        )
     with failures_of("selection", "the selection"):
         found: object = selection.of(text)
     parts = tuple(found) if isinstance(found, tuple | list) else ()

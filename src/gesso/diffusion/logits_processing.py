@@ -57,7 +57,7 @@ class ConstraintPosterior:
     """Holds the distribution of a whole canvas given a constraint."""
 
     canvas_C: Tensor
-    """The most probable canvas that satisfies it, int64."""
+    """The most probable canvas that satisfies it, int64; it and the entropy may lie on the CPU."""
     entropy_C: Tensor
     """Entropy of each position given the constraint, nats."""
     apply: Callable[[Tensor, slice], Tensor]
@@ -132,8 +132,8 @@ def processed_pass(
                 posterior.apply(z_NV, part),
                 uniform_N[part],
                 processing,
-                posterior.canvas_C[part],
-                posterior.entropy_C[part],
+                posterior.canvas_C[part].to(z_NV.device),
+                posterior.entropy_C[part].to(z_NV.device),
                 mix=mix,
             )
             for z_NV, part in held

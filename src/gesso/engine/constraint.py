@@ -87,8 +87,6 @@ class CanvasConstraintState:
         self._width = width
         self._pins = pins
         self._possible_CK: Tensor | None = None
-        self._device = lattice.device
-        """Where scores are made, which may have no fp64: they come to the tables then, and what is found goes back."""
 
     def reads_hidden(self, device: torch.device) -> bool:
         return device.type == self._lattice.device.type
@@ -106,7 +104,6 @@ class CanvasConstraintState:
     def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
         """Sums scores up by class of tokens. Pinned positions are certain of their token; those past the last token
         that may be written, of the pad fill."""
-        self._device = scores_RV.device
         fixed = self._fixed()[rows].to(scores_RV.device)
         held = fixed >= 0
         if held.any():
@@ -141,8 +138,7 @@ class CanvasConstraintState:
 
     def infer(self, parts: Sequence[Emissions]) -> ConstraintPosterior:
         posterior = self._posterior(Emissions.cat(parts))
-        canvas_C, entropy_C = posterior.canvas_C.to(self._device), posterior.entropy_C.to(self._device)
-        return ConstraintPosterior(canvas_C, entropy_C, posterior.apply)
+        return ConstraintPosterior(posterior.canvas_C, posterior.entropy_C, posterior.apply)
 
     def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.

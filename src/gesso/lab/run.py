@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from gesso.engine.engine import Engine
 from gesso.engine.seeds import numbered_seed
-from gesso.errors import OptionError
 from gesso.lab.grid import Grid, Setting
 from gesso.lab.statistics import Answer, Row, compare
 from gesso.lab.store import Place, Store, digest
 from gesso.models.hub import resolve
-from gesso.tasks.base import Example, evaluation_set
+from gesso.tasks.base import Example
 from gesso.tasks.registry import TASKS
 from gesso.text.graded import graded_text
-from gesso.train.evaluate import example_request
+from gesso.train.evaluate import example_request, held_out_examples
 from gesso.train.search_options import answer_examples
 
 AT_ONCE = 8
@@ -68,7 +67,7 @@ def run_grid(
             held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
             weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
             for task in grid.tasks_of(model):
-                cases = _cases(task, examples, seed)
+                cases = held_out_examples(TASKS[task], examples, seed)
                 prompts = [digest(case.prompt) for case in cases]
                 places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
                 known = [store.answers(place, prompts) for place in places]
@@ -89,13 +88,6 @@ def run_grid(
                 rows += compare(model, task, told)
         del engine  # before the next one is loaded
     return LabResult(tuple(rows), examples, seed, made, missing)
-
-
-def _cases(task: str, examples: int, seed: int) -> list[Example]:
-    try:
-        return evaluation_set(TASKS[task], examples, seed)
-    except ValueError as error:
-        raise OptionError(str(error), option="examples") from None
 
 
 def _answer(

@@ -134,24 +134,25 @@ def evaluate_task(
     *,
     other_pictures: bool = False,
 ) -> TaskScore:
-    """Answers `examples` held-out prompts and scores them; prompt i is sampled with seed `seed + i`.
-
-    Args:
-        asked: how answers are searched for; what that takes counts. None makes one answer to each prompt.
-        other_pictures: ask each prompt again of a picture whose answer is another, and count how often the answer
-            changes with it (`changes`) and is right there, too (`right of another`). Their steps and seconds are not
-            counted.
+    """Draws `examples` held-out prompts, answers and scores them; see `evaluate_examples`.
 
     Raises:
-        OptionError: the task does not have so many held-out prompts, or `other_pictures` of one without pictures.
+        OptionError: the task does not have so many, or as `evaluate_examples`.
     """
-    if other_pictures and not isinstance(task, PictureTask):
-        raise OptionError(f"task {task.name!r} shows no pictures that others could take the place of", option="task")
-    try:
-        cases = evaluation_set(task, examples, seed)
-    except ValueError as error:
-        raise OptionError(str(error)) from None
+    cases = held_out_examples(task, examples, seed)
     return evaluate_examples(engine, task, cases, seed, options, asked, other_pictures=other_pictures)
+
+
+def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
+    """Draws held-out examples of a task.
+
+    Raises:
+        OptionError: it does not have so many.
+    """
+    try:
+        return evaluation_set(task, count, seed)
+    except ValueError as error:
+        raise OptionError(str(error), option="examples") from None
 
 
 def evaluate_examples(
@@ -164,7 +165,19 @@ def evaluate_examples(
     *,
     other_pictures: bool = False,
 ) -> TaskScore:
-    """Answers given examples of a task and scores them; see `evaluate_task`."""
+    """Answers examples of a task and scores them; example i is sampled with seed `seed + i`.
+
+    Args:
+        asked: how answers are searched for; what that takes counts. None makes one answer to each prompt.
+        other_pictures: ask each prompt again of a picture whose answer is another, and count how often the answer
+            changes with it (`changes`) and is right there, too (`right of another`). Their steps and seconds are not
+            counted.
+
+    Raises:
+        OptionError: `other_pictures` of a task without pictures.
+    """
+    if other_pictures and not isinstance(task, PictureTask):
+        raise OptionError(f"task {task.name!r} shows no pictures that others could take the place of", option="task")
     asked = asked or SearchOptions()
     options = {**asked.request_defaults, **options}
     requests = [example_request(case, {**options, "seed": numbered_seed(seed, i)}) for i, case in enumerate(cases)]
