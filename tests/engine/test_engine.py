@@ -550,7 +550,11 @@ def test_of_several_requests_the_bad_one_is_named(tiny: Engine) -> None:
 
 def test_an_engine_that_is_closed_closes_its_runner(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[ModelRunner] = []
-    monkeypatch.setattr(ModelRunner, "close", lambda runner: closed.append(runner))
+
+    def close(runner: ModelRunner) -> None:
+        closed.append(runner)
+
+    monkeypatch.setattr(ModelRunner, "close", close)
     with tiny as engine:
         assert engine is tiny
         assert closed == []
