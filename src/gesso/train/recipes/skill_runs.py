@@ -85,6 +85,9 @@ CHANGED = frozenset({"contexts", "reversing", "changes", "replacing"})
 """What `skills-31` learns: more of a chat, a conversation from its first turn on, and what `skills-30` lost. Its
 teacher has the rest."""
 
+ONWARD = frozenset({"contexts", "reversing", "changes", "replacing", "ranges"})
+"""What `skills-32` learns: more of a chat, and what is near its goal or gained before. Its teacher has the rest."""
+
 MADE = (
     # Two hours of two cores each.
     Run(2, "skills/step-007800", 4000, 1.8e-3),
@@ -124,6 +127,10 @@ MADE = (
     Run(
         31, "skills-30/mean", 1020, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
         teacher="skills-30/mean", retained=frozenset(mixtures("skills-31")[0].weights) - CHANGED,
+    ),
+    Run(
+        32, "skills-31/mean", 1000, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
+        teacher="skills-31/mean", retained=frozenset(mixtures("skills-32")[0].weights) - ONWARD,
     ),
 )  # fmt: skip
 """Runs in whose line the bundled weights stand."""
