@@ -1,13 +1,16 @@
 """Grids, from files and refused."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gesso.diffusion.samplers import SAMPLERS
 from gesso.errors import ConfigError, OptionError
 from gesso.lab.grid import Grid, Setting, read_grid
+from gesso.options.user_code import imported
 
 
 def written(folder: Path, fields: Any) -> Path:
@@ -53,6 +56,26 @@ def test_a_check_is_named_with_what_its_file_holds(tmp_path: Path) -> None:
     assert setting.key == before
     file.write_text("def check(prompt, text):\n    return 1\n", "utf-8")
     assert setting.key != before
+
+
+def test_a_sampler_and_a_task_of_ones_own_are_named_with_what_their_file_holds(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    text = (
+        "from dataclasses import dataclass\nfrom gesso.diffusion.samplers import SAMPLERS, Sampler\n"
+        "@SAMPLERS.register('own')\n@dataclass(frozen=True)\nclass Own(Sampler):\n    pass\n"
+    )
+    setting, keys = Setting({"sampler": "own"}), []
+    try:
+        for step in ("", "# another\n"):
+            file.write_text(text + step, "utf-8")
+            imported(str(file), "import")
+            keys.append(setting.key)
+            assert keys[-1] == setting.key
+    finally:
+        SAMPLERS.unregister("own")
+        del sys.modules[str(file)]
+    assert keys[0] != keys[1]
+    assert Setting({"sampler": "remdm"}).key == '{"sampler": "remdm"}'
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,41 @@ def test_a_strategy_is_forgotten_again() -> None:
 
 @pytest.mark.usefixtures("quota")
 def test_declarations_that_contradict_are_a_fault() -> None:
-    with pytest.raises(TypeError, match="there is another of this name"):
-        SAMPLERS.register("quota")(object)
-    with pytest.raises(TypeError, match="another default"):
-        SAMPLERS.register("third", default=True)(object)
-
     @dataclass(frozen=True)
     class Other(Sampler):
         quota: int = option(4, "Another thing.", minimum=0)
 
+    with pytest.raises(TypeError, match="there is another of this name"):
+        SAMPLERS.register("quota")(Other)
+    with pytest.raises(TypeError, match="another default"):
+        SAMPLERS.register("third", default=True)(Other)
     with pytest.raises(TypeError, match="quota declares quota in another way"):
         SAMPLERS.register("other")(Other)
+
+
+def test_a_strategy_takes_the_place_of_itself_and_of_no_other() -> None:
+    def define(first: int) -> type:
+        @SAMPLERS.register("again")
+        @dataclass(frozen=True)
+        class Again(Sampler):
+            first: int = option(1, "Positions that the first step accepts.", minimum=1)
+
+        return Again
+
+    try:
+        define(1)
+        last = define(2)
+        assert SAMPLERS.get("again") is last, "a cell of a notebook is run again"
+        with pytest.raises(TypeError, match="sampler again: there is another of this name"):
+            SAMPLERS.register("again")(dataclass(frozen=True)(type("Other", (Sampler,), {})))
+    finally:
+        SAMPLERS.unregister("again")
+    with pytest.raises(TypeError, match="sampler maskgit: there is another of this name"):
+        SAMPLERS.register("maskgit")(dataclass(frozen=True)(type("Other", (Sampler,), {})))
+
+
+@pytest.mark.parametrize("strategy", [type("Plain", (Sampler,), {}), dataclass(frozen=True)(type("Own", (), {}))])
+def test_what_is_no_strategy_is_refused(strategy: type) -> None:
+    with pytest.raises(TypeError, match="must subclass a strategy and be a frozen dataclass"):
+        SAMPLERS.register("no_strategy")(strategy)
+    assert "no_strategy" not in SAMPLERS.names

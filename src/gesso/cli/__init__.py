@@ -1,11 +1,11 @@
 """Implements the `gesso` command. Only this package knows of terminals.
 
-One file a command, each a line in `app`. `option_rows` makes `options` of the table of options, the `*_options` files
-declare what a command has beside them; `attachments` and `conversation` are what `chat` holds; `bench_checks`,
-`bench_tables` and `doctor_parts` belong to their commands. `help` and `completion` are the shell's side; `render` (the
-live canvas), `progress`, `output` and `session` print; `signals`, `interrupt` and `failure` (one line, or JSON) end;
-`flag_names` writes settings as flags in refusals. `reference` writes docs/cli.md and docs/api.md from the table, with
-what `reference_classes` reads of classes.
+One file a command, each a line in `app`, before which `imports` imports what is the user's own. `option_rows` makes
+`options` of the table of options, the `*_options` files declare what a command has beside them; `attachments` and
+`conversation` are what `chat` holds; `bench_checks`, `bench_tables` and `doctor_parts` belong to their commands.
+`help` and `completion` are the shell's side; `render` (the live canvas), `progress`, `output` and `session` print;
+`signals`, `interrupt` and `failure` (one line, or JSON) end; `flag_names` writes settings as flags in refusals.
+`reference` writes docs/cli.md and docs/api.md from the table, with what `reference_classes` reads of classes.
 """
 
 
@@ -19,8 +19,8 @@ def main() -> None:
     import sys
     import warnings
 
-    from gesso.cli.app import run
     from gesso.cli.failure import remark
+    from gesso.cli.imports import import_first
     from gesso.cli.output import open_closed_streams, print_anything
     from gesso.cli.progress import is_screen
     from gesso.cli.signals import INTERRUPTED
@@ -33,6 +33,10 @@ def main() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # a file would hold every state of every bar
     try:
         SIGNALS.running = True
+        if not import_first(sys.argv[1:]):
+            sys.exit(2)
+        from gesso.cli.app import run
+
         code = run(sys.argv[1:])
         SIGNALS.running = False
     except KeyboardInterrupt:

@@ -22,6 +22,7 @@ from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
 from gesso.cli.help import Command, Group
+from gesso.cli.imports import FLAG
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
@@ -90,6 +91,15 @@ def _top(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    imports: Annotated[  # what it names is imported by now
+        list[str] | None,
+        typer.Option(
+            FLAG,
+            metavar="FILE.py",
+            help="Import this file or module first: it registers samplers, schedules, stopping rules or tasks of your "
+            "own. Stands before the command; may be repeated. GESSO_IMPORT in the environment does the same.",
+        ),
+    ] = None,
 ) -> None:
     pass
 
@@ -102,6 +112,8 @@ def _is_text(argument: str) -> bool:
 def _hint(error: Any, arguments: Sequence[str]) -> str | None:
     """What to do about a command line that cannot be read, where the message does not say so."""
     if type(error).__name__ == "NoSuchOption":
+        if error.option_name == FLAG:
+            return f"{FLAG} stands before the command, as in gesso {FLAG} FILE.py generate"
         return _DASH if any(map(_is_text, arguments)) else None
     takes_text = error.ctx is not None and any(known.name in _TEXTS for known in error.ctx.command.params)
     return _QUOTES if takes_text and "unexpected extra argument" in error.format_message() else None

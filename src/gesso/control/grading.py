@@ -5,20 +5,16 @@ is not, such as the share of it that is. So one function serves as a check, as a
 potential of particles.
 """
 
-import importlib
-import importlib.util
 import math
 import random
 from collections.abc import Callable, Mapping
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any
 
 from gesso.engine.engine import Engine
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
-from gesso.options.functions import failures_of
+from gesso.options.user_code import failures_of, imported
 from gesso.tasks.base import Augmented, Example, Task
 from gesso.tasks.registry import TASKS
 
@@ -93,7 +89,7 @@ def find_grader(name: str, reference: str | None = None, *, option: str = "check
         raise OptionError(message, option=option)
     if reference is not None:
         raise OptionError("a reference goes with a task; a function is given prompt and answer", option="reference")
-    found = getattr(_module(place, option), function, None)
+    found = getattr(imported(place, option), function, None)
     if not callable(found):
         raise OptionError(f"{place} has no function {function!r}", option=option)
     grader: Grader = found
@@ -105,34 +101,6 @@ def grader_file(name: str) -> Path | None:
     place, _, _ = name.rpartition(":")
     path = Path(place)
     return path if place.endswith(".py") and path.is_file() else None
-
-
-class _SourceLoader(SourceFileLoader):
-    """Reads a file as it is now: bytecode beside it counts as its own by size and second, and writing some there is not
-    asked for."""
-
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the loader's own name for it
-        return self.source_to_code(self.get_data(self.path), self.path)
-
-
-def _module(place: str, option: str) -> ModuleType:
-    """Imports a file or a module; it is the user's own code."""
-    try:
-        if not place.endswith(".py"):
-            return importlib.import_module(place)
-        path = Path(place)
-        if not path.is_file():
-            raise OptionError(f"there is no file {place}", option=option)
-        spec = importlib.util.spec_from_file_location(path.stem, path, loader=_SourceLoader(path.stem, str(path)))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except OptionError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise OptionError(f"{place} cannot be imported: {type(error).__name__}: {error}", option=option) from error
-    return module
 
 
 def grade(grader: Grader, prompt: str, text: str) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from gesso.errors import OptionError
 from gesso.options import Integer, Text
-from gesso.options.functions import failures_of
+from gesso.options.user_code import failures_of
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINES = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")

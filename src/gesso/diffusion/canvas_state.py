@@ -15,7 +15,7 @@ from torch import Tensor
 from gesso.diffusion.guidance import Guidance
 from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.samplers import SAMPLERS, Sampler
+from gesso.diffusion.samplers import SAMPLERS, Sampler, first_canvas, next_canvas
 from gesso.diffusion.schedules import SCHEDULES, Schedule
 from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
@@ -135,7 +135,7 @@ class CanvasState:
             canvas_length=shape.canvas_length,
             sampling_temperature=rules.logits_processing.temperature,
         )
-        first_C, self._sampler_state = rules.sampler.start(self.info, generator)
+        first_C, self._sampler_state = first_canvas(rules.sampler, self.info, generator)
         self._stopping_state = rules.stopping.start(self.info)
         self.canvas_C = self._pin(first_C)
         self.argmax_C = self.canvas_C
@@ -220,6 +220,7 @@ class CanvasState:
 
         Raises:
             NotANumberError: the prediction is none.
+            OptionError: the sampler returns no canvas.
         """
         if prediction.entropy_C.isnan().any():
             raise NotANumberError
@@ -230,8 +231,8 @@ class CanvasState:
         if held is not None:
             prediction = _with_held(prediction, *held)
         sampler = self.rules.sampler
-        canvas_C, accepted_C, sampler_state = sampler.step(
-            info, self.canvas_C, prediction, self._sampler_state, self.generator
+        canvas_C, accepted_C, sampler_state = next_canvas(
+            sampler, info, self.canvas_C, prediction, self._sampler_state, self.generator
         )
         if held is not None and not sampler.remasks:
             canvas_C = torch.where(held[0], held[1], canvas_C)
@@ -266,7 +267,7 @@ class CanvasState:
     def _restart(self) -> None:
         """Starts again from new noise, with nothing to condition the next step. What the stopping rule remembers stays:
         a budget of time is one for all attempts."""
-        first_C, self._sampler_state = self.rules.sampler.start(self.info, self.generator)
+        first_C, self._sampler_state = first_canvas(self.rules.sampler, self.info, self.generator)
         self.canvas_C = self._pin(first_C)
         self.self_conditioning_CD = None
         self.attempt_step = 0

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gesso.errors import OptionError
-from gesso.options.functions import failures_of
+from gesso.options.user_code import failures_of
 
 if TYPE_CHECKING:
     from torch import Tensor

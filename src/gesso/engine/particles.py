@@ -29,7 +29,7 @@ from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.options import Function, Integer, Number
-from gesso.options.functions import failures_of
+from gesso.options.user_code import failures_of
 from gesso.text.graded import graded_text
 
 MOST_PARTICLES = 256

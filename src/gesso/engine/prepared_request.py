@@ -17,7 +17,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.verifier import Verifier
 from gesso.errors import ContextLengthError, OptionError, PromptLengthError
 from gesso.generation import NARROWEST, GenerationConfig, RequestOptions
-from gesso.options.functions import failures_of
+from gesso.options.user_code import failures_of
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.tokenizer import Tokenizer

@@ -29,6 +29,6 @@ def _table(config: type, _registered: tuple[tuple[str, ...], ...]) -> Mapping[st
         table[name] = row
         for own, theirs in STRATEGIES[name].options().items() if name in STRATEGIES else ():
             if own in table or own in own_rows:
-                raise TypeError(f"two options are called {own}")
+                raise TypeError(f"two options are called {own}; one belongs to {theirs.owner}")
             table[own] = dataclasses.replace(theirs, file="generation_config.json", group=DENOISING)
     return table

@@ -13,6 +13,7 @@ request, and of a search: `best_of`, `check`, `select`, `at_once`, `particles`, 
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 from gesso.control.grading import grader_file
 from gesso.errors import ConfigError, OptionError
-from gesso.generation import engine_options
+from gesso.generation import STRATEGIES, engine_options
 from gesso.tasks.registry import TASKS, default_tasks
 from gesso.train.search_options import SEARCH_OPTIONS, SearchOptions
 
@@ -36,10 +37,13 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Returns the setting in the one form that names it; a check in a file is named with what the file holds."""
+        """Returns the setting in the one form that names it: what is the user's own with a digest of its file."""
         options, check = dict(self.options), self.search.check
         if check is not None and (file := grader_file(check)) is not None:
-            options["check"] = f"{check} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+            options["check"] = f"{check} {_digest(file)}"
+        for role, registry in STRATEGIES.items():
+            if role in options:
+                options[role] = named_with_source(str(options[role]), registry.get(options[role]))
         return json.dumps(options, sort_keys=True)
 
     @property
@@ -91,6 +95,18 @@ class Grid:
     def tasks_of(self, model: str) -> tuple[str, ...]:
         """Returns the names of the tasks that a model is measured on."""
         return self.tasks or default_tasks(model)
+
+
+def named_with_source(name: str, kind: type) -> str:
+    """Returns a name; where what it means is the user's own, with a digest of the file that defines it."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None or kind.__module__.startswith("gesso."):
+        return name
+    return f"{name} {_digest(Path(file))}"
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 def read_grid(path: Path) -> Grid:

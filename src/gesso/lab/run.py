@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gesso.engine.engine import Engine
 from gesso.engine.seeds import numbered_seed
-from gesso.lab.grid import Grid, Setting
+from gesso.lab.grid import Grid, Setting, named_with_source
 from gesso.lab.statistics import Answer, Row, compare
 from gesso.lab.store import Place, Store, digest
 from gesso.models.hub import resolve
@@ -69,7 +69,8 @@ def run_grid(
             for task in grid.tasks_of(model):
                 cases = held_out_examples(TASKS[task], examples, seed)
                 prompts = [digest(case.prompt) for case in cases]
-                places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
+                graded = named_with_source(task, type(TASKS[task]))
+                places = [Place(weights, graded, setting.key, seed) for setting in grid.settings]
                 known = [store.answers(place, prompts) for place in places]
                 for start in range(0, examples, AT_ONCE):
                     # Whole parts only, so that all settings have answered the same examples.

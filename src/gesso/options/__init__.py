@@ -8,7 +8,7 @@ and the configuration files of a checkpoint (`gesso.models.hf_generation_config`
 (`options_of`). Strategies such as samplers declare their own options in their own files; a `Registry` finds them.
 
 `table` has the rows (`option(...)`), `kinds` and `compound_kinds` their kinds and bounds, `registry` the strategies;
-`sizes` and `paths` read what is no row, and `functions` tells of functions that fail.
+`sizes` and `paths` read what is no row, and `user_code` imports and calls what users wrote.
 """
 
 from gesso.options.compound_kinds import (

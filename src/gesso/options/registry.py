@@ -1,7 +1,8 @@
 """Registers strategies: classes with options of their own, one file each, found by looking into a package.
 
 A strategy is a frozen dataclass whose fields are its options and whose methods do the work. Its file registers it;
-nothing else names it. The files must import without torch, because the command line reads their options for `--help`:
+nothing else names it. What is a user's own is in files that `GESSO_IMPORT` names, or registered from Python. The
+package's files must import without torch, because the command line reads their options for `--help`:
 they import it inside their functions.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gesso.errors import OptionError
 from gesso.options.kinds import Choice
 from gesso.options.table import Option, checked, options_of
+from gesso.options.user_code import import_named
 
 
 class Strategy(Protocol):
@@ -72,18 +74,32 @@ class Registry(Generic[S]):
     def register(self, name: str, *, default: bool = False) -> Callable[[C], C]:
         """Returns a class decorator that makes a strategy known as `name`.
 
+        It takes the place of itself as it was before, for a cell of a notebook is run again.
+
         Raises:
-            TypeError: two have one name, two are the default, or an option is declared in two ways.
+            TypeError: it is no strategy, two have one name, two are the default, or an option is declared in two ways.
         """
 
         def add(strategy: C) -> C:
-            if name in self._classes or (default and self._default):
+            parameters = getattr(strategy, "__dataclass_params__", None)
+            if Strategy not in strategy.__mro__ or parameters is None or not parameters.frozen:
+                raise TypeError(
+                    f"{self.role} {name}: {strategy.__name__} must subclass a strategy and be a frozen dataclass"
+                )
+            if not strategy.__module__.startswith(f"{self._package}."):
+                self._load()  # one's own must not take a name from those
+            others = {
+                known: other
+                for known, other in self._classes.items()
+                if known != name or _place(other) != _place(strategy)
+            }
+            if name in others or (default and self._default in others):
                 raise TypeError(f"{self.role} {name}: there is another of this name, or another default")
             mine = options_of(strategy)
-            for other, known in self._classes.items():
-                for shared in mine.keys() & options_of(known).keys():
-                    if _shared(mine[shared]) != _shared(options_of(known)[shared]):
-                        raise TypeError(f"{self.role} {name}: {other} declares {shared} in another way")
+            for known, other in others.items():
+                for shared in mine.keys() & options_of(other).keys():
+                    if _shared(mine[shared]) != _shared(options_of(other)[shared]):
+                        raise TypeError(f"{self.role} {name}: {known} declares {shared} in another way")
             self._classes[name] = strategy
             self._options = None
             self._default = name if default else self._default
@@ -178,6 +194,11 @@ class Registry(Generic[S]):
             self._loaded = True
             for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
+        import_named()
+
+
+def _place(strategy: type) -> tuple[str, str]:
+    return strategy.__module__, strategy.__qualname__
 
 
 def _shared(row: Option) -> Option:

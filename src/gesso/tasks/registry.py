@@ -38,6 +38,27 @@ TRAINING_TASKS: dict[str, Task] = {
 }
 """And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
 
+
+def register(task: Task) -> None:
+    """Makes a task known by its name, to what measures and to what trains.
+
+    It takes the place of itself as it was before, for a cell of a notebook is run again.
+
+    Raises:
+        TypeError: it is no task, or there is another of its name.
+    """
+    if Task not in type(task).__mro__ or not isinstance(getattr(task, "name", None), str):
+        raise TypeError(f"a task is an instance of a subclass of gesso.tasks.base.Task with a name, got {task!r:.60}")
+    known = TRAINING_TASKS.get(task.name)
+    if known is not None and _place(known) != _place(task):
+        raise TypeError(f"task {task.name}: there is another of this name")
+    TASKS[task.name] = TRAINING_TASKS[task.name] = task
+
+
+def _place(task: Task) -> tuple[str, str]:
+    return type(task).__module__, type(task).__qualname__
+
+
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 
 _MODEL_TASKS = {

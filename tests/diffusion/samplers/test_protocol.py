@@ -18,6 +18,7 @@ from gesso.diffusion.samplers.discrete_ddim import DiscreteDDIMSampler
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import StoppingRule
+from gesso.errors import OptionError
 from gesso.nn.vocabulary import Vocabulary
 from gesso.options import options_of
 
@@ -194,3 +195,35 @@ def trace_argmax(state: CanvasState) -> Tensor:
     toy = Toy()
     hidden = toy.denoise_flat(state.canvas_C, [WIDTH], [0], None)
     return toy.vocabulary.logits(hidden).argmax(dim=-1)
+
+
+@pytest.mark.parametrize(
+    ("canvas_C", "accepted_C", "got"),
+    [
+        (torch.zeros(WIDTH), torch.ones(WIDTH, dtype=torch.bool), "(float32 [12], bool [12], NoneType)"),
+        (torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool), "(int64 [3], bool [3], NoneType)"),
+        (torch.zeros(WIDTH, dtype=torch.int64), None, "(int64 [12], NoneType, NoneType)"),
+    ],
+)
+def test_a_step_that_returns_something_else_is_refused(canvas_C: Tensor, accepted_C: Any, got: str) -> None:
+    @dataclass(frozen=True)
+    class Other(EntropyBoundSampler):
+        def step(self, info: StepInfo, canvas: Tensor, prediction: Prediction, state: Any, rng: Rng) -> Any:
+            return canvas_C, accepted_C, None
+
+    state = make(Other(), 0)
+    before_C = state.canvas_C
+    with pytest.raises(OptionError) as error:
+        trace(state)
+    assert str(error.value) == f"Other.step must return (int64 [12], bool [12], state), got {got}"
+    assert state.canvas_C is before_C
+
+
+def test_a_start_that_returns_something_else_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Other(EntropyBoundSampler):
+        def start(self, canvas: CanvasInfo, rng: Rng) -> Any:
+            return torch.zeros(canvas.width, dtype=torch.int64)
+
+    with pytest.raises(OptionError, match=r"^Other\.start must return \(int64 \[12\], state\), got int64 \[12\]$"):
+        make(Other(), 0)

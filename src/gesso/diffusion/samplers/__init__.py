@@ -7,6 +7,7 @@ comes from the generator it is given; a canvas then depends on its seed and neve
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from gesso.errors import OptionError
 from gesso.options import Registry, Strategy
 
 if TYPE_CHECKING:
@@ -110,6 +111,54 @@ def accept_from(bound: float, sureness_C: "Tensor", held_C: "Tensor | None") -> 
         accepted_C, sureness_C = accepted_C | held_C, sureness_C.masked_fill(held_C, -1.0)
     accepted_C[sureness_C.argmax()] = True
     return accepted_C
+
+
+def first_canvas(sampler: Sampler, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
+    """Returns a sampler's first canvas and its state.
+
+    Raises:
+        OptionError: it returns something else.
+    """
+    import torch
+
+    started = sampler.start(canvas, rng)
+    _check_returned(sampler, "start", started, canvas.width, torch.int64)
+    return started
+
+
+def next_canvas(
+    sampler: Sampler, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
+) -> "tuple[Tensor, Tensor, Any]":
+    """Returns what a sampler's step does.
+
+    Raises:
+        OptionError: it returns something else.
+    """
+    import torch
+
+    taken = sampler.step(info, canvas_C, prediction, state, rng)
+    _check_returned(sampler, "step", taken, info.width, torch.int64, torch.bool)
+    return taken
+
+
+def _check_returned(sampler: Sampler, method: str, returned: object, width: int, *dtypes: "torch.dtype") -> None:
+    """Checks that a method returns a tensor [width] of each type, and a state."""
+    import torch
+
+    def shown(value: object) -> str:
+        if isinstance(value, torch.Tensor):
+            return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        return f"({', '.join(map(shown, value))})" if isinstance(value, tuple) else type(value).__name__
+
+    got = returned if isinstance(returned, tuple) else ()
+    if len(got) == len(dtypes) + 1 and all(
+        isinstance(value, torch.Tensor) and value.shape == (width,) and value.dtype == dtype
+        for value, dtype in zip(got, dtypes, strict=False)
+    ):
+        return
+    wanted = ", ".join([*(f"{str(dtype).removeprefix('torch.')} [{width}]" for dtype in dtypes), "state"])
+    message = f"{type(sampler).__name__}.{method} must return ({wanted}), got {shown(returned)}"
+    raise OptionError(message, option="sampler")
 
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", __name__)
