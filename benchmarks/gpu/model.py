@@ -41,6 +41,7 @@ from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
+from gesso.runner.model_runner import ModelRunner
 from gesso.text.tokenizer import TokenIds
 from gesso.train.recipes.common import VISION
 from gpu.qlora import config
@@ -59,7 +60,8 @@ def measure(
     engine = random_engine(shape, name, str(device), "bfloat16", cells, Quantization(form, form))
     captured = not name.endswith("-run") and device.type == "cuda"
     if captured:
-        engine = Engine(engine.model, engine.tokenizer, engine.template, engine.defaults, engine.name, cuda_graphs=True)
+        runner = ModelRunner.of(engine.model, cuda_graphs=True)
+        engine = Engine(runner, engine.tokenizer, engine.template, engine.defaults, engine.name)
     report = run_bench(
         engine,
         cells,

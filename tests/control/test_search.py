@@ -175,7 +175,7 @@ def test_no_token_is_no_division() -> None:
 def test_jobs_share_rounds_and_say_what_they_say_alone(tiny: Engine) -> None:
     jobs = [search(tiny, PROMPT, best_of=count, select="consistency", **SHORT) for count in (1, 3)]
     jobs.append(search(tiny, PROMPT, best_of=3, grader=lambda _p, text: text == alone(tiny, 5).text, **SHORT))
-    one, three, checked = run_jobs(tiny, jobs)
+    one, three, checked = run_jobs(tiny.generate_batch, jobs)
     assert [len(found.candidates) for found in (one, three, checked)] == [1, 3, 3]
     tokens = [[c.result.token_ids for c in found.candidates] for found in (one, three, checked)]
     assert tokens[0] == tokens[1][:1]

@@ -26,6 +26,7 @@ from gesso.errors import ImageError, OptionError, TextError
 from gesso.generation import GenerationConfig
 from gesso.models.loading import load_folder
 from gesso.models.vision_loading import load_vision
+from gesso.runner.model_runner import ModelRunner
 from gesso.text.tokenizer import TokenIds
 from gesso.vision.preprocess import PreparedImage, prepare_image
 
@@ -334,13 +335,9 @@ def test_a_generation_is_that_of_the_reference_under_the_rule(
         pad_token_id=NEVER,
         **settings,
     )
-    engine = Engine(
-        load_folder(tmp_path / "model", "cpu", "float32"),
-        TokenIds(),
-        None,
-        GenerationConfig(eos_token_ids=(NEVER,)),
-        vision=load_vision(tmp_path / "model", "cpu", "float32"),
-    )
+    model, tower = (load(tmp_path / "model", "cpu", "float32") for load in (load_folder, load_vision))
+    runner = ModelRunner.of(model, vision=tower)
+    engine = Engine(runner, TokenIds(), None, GenerationConfig(eos_token_ids=(NEVER,)))
     # One soft token stands for each image.
     kept = [n for n, token in enumerate(ids) if token not in (BOI, EOI) and not (token == ids[n - 1] == IMAGE)]
     options = {"start_canvas": begin[0].tolist(), "entropy_bound": 1e9, "seed": 0, **settings}

@@ -53,8 +53,6 @@ def test_an_engine_runs_on_it() -> None:
     assert not runner.caches, "every cache was released"
     with pytest.raises(OptionError, match="the model is not at hand: RecordingRunner runs it"):
         _ = engine.model
-    with pytest.raises(OptionError, match=r"^cuda_graphs is the runner's to decide"):
-        Engine(runner, engine.tokenizer, None, engine.defaults, cuda_graphs=True)
 
 
 def test_every_way_of_writing_runs_on_it() -> None:

@@ -132,7 +132,11 @@ def _is_command(word: str) -> bool:
 
 def _with_try(options: dict[str, Any], tries: int) -> dict[str, Any]:
     """The options of an answer; one that is asked for again has a seed of its own."""
-    return {**options, "seed": options["seed"] + tries} if tries and options.get("seed") is not None else options
+    if not tries or options.get("seed") is None:
+        return options
+    from gesso.engine.seeds import numbered_seed
+
+    return {**options, "seed": numbered_seed(options["seed"], tries)}
 
 
 def _heard(line: str, said: Conversation, attached: Attachments) -> bool:

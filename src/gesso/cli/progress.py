@@ -62,25 +62,24 @@ def run_shown(engine: "Engine", job: "Job[T]") -> T:
     Raises:
         UserError: what the job or one of its requests is refused for.
     """
-    from gesso.control.job import run_job
+    from gesso.control.job import run_job, run_jobs
 
     if not is_screen(sys.stderr):
         return run_job(engine, job)
     rounds = steps = 0
-    try:
-        requests = next(job)
-        while True:
-            rounds += 1
-            if len(requests) == 1:
-                results = [_drawn(engine, requests[0])]
-            else:
-                with working(f"round {rounds} \N{MIDDLE DOT} {len(requests)} candidates \N{MIDDLE DOT} {steps} steps"):
-                    results = engine.generate_batch(requests)
-            steps += sum(sum(result.denoising_steps) for result in results)
-            requests = job.send(results)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+
+    def answer(requests: "list[Request]") -> "list[GenerationResult]":
+        nonlocal rounds, steps
+        rounds += 1
+        if len(requests) == 1:
+            results = [_drawn(engine, requests[0])]
+        else:
+            with working(f"round {rounds} \N{MIDDLE DOT} {len(requests)} candidates \N{MIDDLE DOT} {steps} steps"):
+                results = engine.generate_batch(requests)
+        steps += sum(sum(result.denoising_steps) for result in results)
+        return results
+
+    return run_jobs(answer, [job])[0]
 
 
 def _drawn(engine: "Engine", request: "Request") -> "GenerationResult":

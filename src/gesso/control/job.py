@@ -4,7 +4,7 @@ A job is a generator: it yields lists of requests, is sent their results in the 
 So it knows nothing of how requests are run: `run_job` runs them on an engine, the server among everybody else's.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from gesso.engine.engine import Engine, Request
@@ -13,6 +13,8 @@ from gesso.engine.result import GenerationResult
 T = TypeVar("T")
 
 Job = Generator[list[Request], list[GenerationResult], T]
+Answer = Callable[[list[Request]], list[GenerationResult]]
+"""Runs requests and returns their results in the same order."""
 
 MOST_REQUESTS = 8
 """Candidates that a job tries in one round. A round may be longer: who runs it shares it out."""
@@ -24,16 +26,10 @@ def run_job(engine: Engine, job: Job[T]) -> T:
     Raises:
         UserError: what the job or one of its requests is refused for.
     """
-    try:
-        requests = next(job)
-        while True:
-            requests = job.send(engine.generate_batch(requests))
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    return run_jobs(engine.generate_batch, [job])[0]
 
 
-def run_jobs(engine: Engine, jobs: Sequence[Job[T]]) -> list[T]:
+def run_jobs(answer: Answer, jobs: Sequence[Job[T]]) -> list[T]:
     """Runs several jobs to their ends, rounds of all of them together, so that their requests share batches.
 
     Raises:
@@ -52,7 +48,7 @@ def run_jobs(engine: Engine, jobs: Sequence[Job[T]]) -> list[T]:
         advance(number, None)
     while waiting:
         asked, waiting = waiting, {}
-        found = iter(engine.generate_batch([request for requests in asked.values() for request in requests]))
+        found = iter(answer([request for requests in asked.values() for request in requests]))
         for number, requests in asked.items():
             advance(number, [next(found) for _ in requests])
     return [results[number] for number in range(len(jobs))]

@@ -21,7 +21,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig
-from gesso.runner.model_runner import Model, ModelRunner, Tower
+from gesso.runner.model_runner import Model, ModelRunner
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -87,31 +87,14 @@ class Engine:
         template: ChatTemplate | None,
         defaults: GenerationConfig,
         name: str = "model",
-        *,
-        cuda_graphs: bool = False,
-        vision: Tower | None = None,
     ) -> None:
         """
         Args:
-            model: what is run, or a runner that runs it.
+            model: what is run, or a runner that runs it: with captured passes, or a tower that reads images.
             template: how a conversation is written; None takes prompts as they are only.
             defaults: settings where a request says nothing.
-            cuda_graphs: capture passes, denoising steps or tokens, once and replay them. See `gesso.load`.
-            vision: the tower and projector of the model; None where it reads text only.
-
-        Raises:
-            OptionError: `cuda_graphs` where passes cannot be captured; it or `vision` for a runner, which has its own.
         """
-        if isinstance(model, Runner):
-            if cuda_graphs:
-                raise OptionError(
-                    "cuda_graphs is the runner's to decide: make the runner with them", option="cuda_graphs"
-                )
-            if vision is not None:
-                raise OptionError("vision is the runner's to have: make the runner with it", option="vision")
-            self.runner = model
-        else:
-            self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=vision)
+        self.runner = model if isinstance(model, Runner) else ModelRunner.of(model)
         self.tokenizer = tokenizer
         self.template = template
         self.defaults = defaults

@@ -1,7 +1,7 @@
 """Runs a grid: every setting answers the same examples with the same seeds, part by part, and what is known is kept."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gesso.engine.engine import Engine
@@ -34,6 +34,16 @@ class LabResult:
     """Answers made now; the others were in the file."""
     missing: int
     """Answers that time did not suffice for."""
+
+
+@dataclass(slots=True)
+class _Column:
+    """A setting, and its answers to one model's examples of one task."""
+
+    setting: Setting
+    place: Place
+    answers: dict[int, Answer]
+    """By number."""
 
 
 def run_grid(
@@ -70,25 +80,33 @@ def run_grid(
                 cases = held_out_examples(TASKS[task], examples, seed)
                 prompts = [digest(case.prompt) for case in cases]
                 graded = named_with_source(task, type(TASKS[task]))
-                places = [Place(weights, graded, setting.key, seed) for setting in grid.settings]
-                known = [store.answers(place, prompts) for place in places]
-                for start in range(0, examples, AT_ONCE):
-                    # Whole parts only, so that all settings have answered the same examples.
-                    late = end is not None and time.monotonic() >= end
-                    for setting, place, answers in zip(grid.settings, places, known, strict=True):
-                        todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in answers]
-                        if late:
-                            missing += len(todo)
-                        elif todo:
-                            progress(f"{model} {task} {todo[0] + 1}/{examples}: {setting}")
-                            fresh = _answer(engine, cases, todo, setting, seed)
-                            store.add(place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
-                            answers |= {answer.number: answer for answer, _ in fresh}
-                            made += len(todo)
-                told = [(setting.options, answers) for setting, answers in zip(grid.settings, known, strict=True)]
-                rows += compare(model, task, told)
+                columns = [
+                    _Column(setting, place := Place(weights, graded, setting.key, seed), store.answers(place, prompts))
+                    for setting in grid.settings
+                ]
+                for column, numbers, late in _parts(columns, examples, end):
+                    if late:
+                        missing += len(numbers)
+                        continue
+                    progress(f"{model} {task} {numbers[0] + 1}/{examples}: {column.setting}")
+                    fresh = _answer(engine, cases, numbers, column.setting, seed)
+                    store.add(column.place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
+                    column.answers |= {answer.number: answer for answer, _ in fresh}
+                    made += len(fresh)
+                rows += compare(model, task, [(column.setting.options, column.answers) for column in columns])
         del engine  # before the next one is loaded
     return LabResult(tuple(rows), examples, seed, made, missing)
+
+
+def _parts(columns: Sequence[_Column], examples: int, end: float | None) -> Iterator[tuple[_Column, list[int], bool]]:
+    """Yields the examples that a setting has to answer yet, a few of all settings before the next few, and whether it
+    is too late for them: of whole parts only, so that all settings have answered the same examples."""
+    for start in range(0, examples, AT_ONCE):
+        late = end is not None and time.monotonic() >= end
+        for column in columns:
+            todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in column.answers]
+            if todo:
+                yield column, todo, late
 
 
 def _answer(

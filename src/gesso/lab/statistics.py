@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from gesso.train.evaluate import Interval, ratio_interval, wilson_interval
 
-RESAMPLES = 2000
 AUP_ALPHA, AUP_SLACK = 3.0, 0.05
 """Rate at which accuracy below the best one loses weight, and how far below the slowest setting's it may fall, as in
 the paper that `accuracy_under_parallelism` names."""
@@ -82,11 +79,8 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Returns the 95% interval of a mean, the percentile bootstrap with a fixed seed."""
-    generator, drawn = np.random.default_rng(0), np.asarray(values, dtype=float)
-    means = drawn[generator.integers(len(drawn), size=(RESAMPLES, len(drawn)))].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(low), float(high)
+    """Returns the 95% interval of a mean."""
+    return ratio_interval(values, [1.0] * len(values))
 
 
 def compare(model: str, task: str, settings: Sequence[tuple[Mapping[str, Any], Mapping[int, Answer]]]) -> list[Row]:
@@ -123,7 +117,7 @@ def compare(model: str, task: str, settings: Sequence[tuple[Mapping[str, Any], M
                 right=right,
                 interval=wilson_interval(right, len(told)),
                 passes=sum(passes) / len(told),
-                passes_interval=ratio_interval(passes, [1.0] * len(told)),
+                passes_interval=mean_interval(passes),
                 tokens_per_forward=sum(answer.tokens for answer in told) / max(1, sum(passes)),
                 seconds=sum(answer.seconds for answer in told) / len(told),
                 paired=len(both),

@@ -69,7 +69,7 @@ class ModelRunner:
             model.fix_positions(self.max_model_len)
 
     @classmethod
-    def of(cls, model: Model, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
+    def of(cls, model: Model, *, cuda_graphs: bool = False, vision: VisionModel | None = None) -> "ModelRunner":
         """Makes a runner of a model; `cuda_graphs` captures its passes.
 
         Raises:

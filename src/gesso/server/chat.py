@@ -15,6 +15,7 @@ from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.media import media_options
 from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.engine.seeds import numbered_seed
 from gesso.server.body import JsonRoute
 from gesso.server.chat_models import ChatRequest
 from gesso.server.choices import Choices
@@ -130,8 +131,8 @@ async def submit_chat(
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
-    """Returns the options of choice number `choice`, whose seed is the given one plus that number."""
-    return {**options, "seed": options["seed"] + choice} if "seed" in options else options
+    """Returns the options of choice number `choice`, whose seed is the given one's `numbered_seed`."""
+    return {**options, "seed": numbered_seed(options["seed"], choice)} if "seed" in options else options
 
 
 def _choice(number: int, result: GenerationResult, choices: Choices, logprobs: ChatLogprobs | None) -> ChatChoice:

@@ -7,11 +7,12 @@ from pydantic import Field, StringConstraints, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gesso.engine.seeds import SEEDS
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
+from gesso.server.requests import MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
 from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.schema import FirstError, Strict, contradiction, only
 from gesso.server.stream import DONE, data
@@ -32,7 +33,7 @@ class FimRequest(Strict):
         | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)]
         | None
     ) = None
-    random_seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    random_seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     stream: bool | None = None
     min_tokens: Annotated[int | None, only(0, because="an answer ends where it ends")] = None
     metadata: dict[str, Any] | None = None

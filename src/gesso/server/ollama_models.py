@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Tool
 from gesso.server.option_fields import rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion, wants_drafts
+from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only
 
 _SHARED = ("temperature", "top_p", "top_k")
@@ -62,7 +63,7 @@ class OllamaMessage(Strict):
 class ModelOptions(Strict):
     """Sets what one request may set. What would change the answer and cannot be had is refused."""
 
-    seed: Annotated[int, Field(ge=-1, lt=2**63 - MAX_CHOICES)] | None = None
+    seed: Annotated[int, Field(ge=-1, lt=SEEDS)] | None = None
     """-1: another one each time."""
     num_predict: Annotated[int, Field(ge=-2)] | None = None
     """Most tokens of the answer; -1 and -2: as many as there is room for by default."""

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS, SAMPLING
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.schema import (
@@ -74,7 +75,7 @@ class Sampling(Strict):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     stop: (
         Annotated[str, StringConstraints(min_length=1)]
         | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)]

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_CHOICES, NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
+from gesso.server.requests import NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import (
     Bounded,
     FirstError,
@@ -207,7 +208,7 @@ class ResponsesRequest(ResponsesPrompt):
     ) = None
     """Reasoning comes as it is, so nothing of it is encrypted: who asks for that as well gets what there is."""
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     structured_outputs: StructuredOutputs | None = None
     diffusion: Diffusion | None = None
     background: Annotated[bool | None, only(False, because="an answer is waited for")] = None

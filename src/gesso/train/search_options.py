@@ -170,7 +170,7 @@ def answer_examples(
     ]
     round_size = asked.best_of if asked.check is None else asked.at_once
     attempts = []
-    for found in run_jobs(engine, jobs):
+    for found in run_jobs(engine.generate_batch, jobs):
         tried = [candidate.result for candidate in found.candidates]
         attempts.append(Attempt(tuple(tried), found.best.result, found.passes, _seconds(tried, round_size)))
     return attempts
