@@ -105,7 +105,7 @@ def measure(engine: Engine, prompts: list[str], kind: str, options: dict[str, An
                 search(engine, prompt, seed=1000 * seed, grader=task.score, augment=augment, **asked)
                 for seed, prompt in part
             ]
-            for found in run_jobs(engine, jobs):
+            for found in run_jobs(engine.generate_batch, jobs):
                 solved.append(bool(found.passed))
                 spent.append(found.passes)
     each = [1.0] * len(spent)
