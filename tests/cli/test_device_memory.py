@@ -51,7 +51,7 @@ def test_models_show_tells_before_anything_is_loaded(
 def test_it_is_of_cuda(gesso: Gesso, command: str) -> None:
     told = gesso(command, "--device-memory", "8GB", stdin="one plus one")
     assert told.code == 2
-    assert "--device-memory is of CUDA: on cpu weights lie in the machine's own memory" in told.err
+    assert "--device-memory needs CUDA: on cpu weights lie in the machine's own memory" in told.err
     told = gesso(command, "--device-memory", "lots", stdin="x")
     assert (told.code, "--device-memory takes a size such as 4GiB" in told.err) == (2, True)
 

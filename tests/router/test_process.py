@@ -36,7 +36,7 @@ LONG = {
         (["--replicas", "http://a", "--spawn", "2"], "give one of"),
         (["--replicas", "a:80"], "--replicas takes addresses"),
         (["--spawn", "0"], "spawn must be at least 1"),
-        (["--replicas", "http://a", "--", "--model", "mini"], "arguments behind -- are of --spawn"),
+        (["--replicas", "http://a", "--", "--model", "mini"], "arguments behind -- need --spawn N"),
         (["--spawn", "1", "--replica-api-key", "k"], "leave out --replica-api-key"),
         (["--replicas", "http://a", "--slack", "-1"], "slack must be at least 0"),
     ],

@@ -421,7 +421,7 @@ GOOD = {"text": "good"}
         ({"text": "x", "label": 1}, "the key 'label' may change what is learned, and is not supported; known: mess"),
         ({"prompt": "x", "completion": "y", "System": "z"}, "the key 'System' may change what is learned"),
         (chat(user("x"), assistant("y"), tool=[{"name": "f"}]), r"unknown key 'tool': did you mean tools\?"),
-        ({"prompt": "x", "chosen": "y", "rejected": "z"}, "chosen is of a better and a worse answer, and preferences"),
+        ({"prompt": "x", "chosen": "y", "rejected": "z"}, "chosen belongs to a pair of a better and a worse answer"),
         ({"input": {"messages": [user("x")]}, "preferred_output": [assistant("y")]}, "preferred_output is of a better"),
         ({}, "holds messages .* or text; this one holds nothing"),
         ({"text": None}, "this one holds nothing"),

@@ -142,8 +142,8 @@ def test_causal_steps_stay_what_they_are(tmp_path: Path) -> None:
         ({"own_draft_probability": 0.5}, "own_draft_probability corrupts canvases"),
         ({"prefix_probability": 0.5}, "prefix_probability corrupts canvases"),
         ({"source_probability": 0.5}, "source_probability corrupts canvases"),
-        ({"time_exponent": 0.5}, "time_exponent is of corrupted canvases"),
-        ({"denoiser_loss_weight": 0.0}, "on_policy is of the denoiser"),
+        ({"time_exponent": 0.5}, "time_exponent means nothing with on_policy"),
+        ({"denoiser_loss_weight": 0.0}, "on_policy trains the denoiser"),
         ({"context_parallel": 2}, "on_policy takes whole canvases"),
     ],
 )

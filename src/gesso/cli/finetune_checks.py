@@ -60,8 +60,6 @@ def check_evaluation(evaluates: bool, every: int, asked: Mapping[str, int | None
     for option, value in asked.items():
         if value and not evaluates:
             flag = option.replace("_", "-")
-            raise OptionError(f"--{flag} is of what is held out, and --held-out 0 holds out nothing", option=option)
+            raise OptionError(f"--{flag} needs held-out examples, and --held-out 0 leaves none", option=option)
     if asked["evaluation_examples"] and not every:
-        raise OptionError(
-            "--evaluation-examples is of evaluations, and --evaluate-every 0 makes none", option="evaluation_examples"
-        )
+        raise OptionError("--evaluation-examples means nothing with --evaluate-every 0", option="evaluation_examples")

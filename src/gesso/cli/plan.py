@@ -78,7 +78,7 @@ def plan(
     asked = Users(users, requests_per_hour, prompt, output, cached, steps)
     given = {"gpu": gpu, "format": weights, "shape": shape, "efficiency": efficiency}
     for name in [name for name, value in given.items() if value is not None] if measured is not None else ():
-        raise OptionError(f"--measured is of a machine and a model: leave out --{name}", option=name)
+        raise OptionError(f"--measured fixes machine and model already: leave out --{name}", option=name)
     gpu, weights, efficiency = gpu or "h200", weights or "bf16", 0.5 if efficiency is None else efficiency
     if not 0 < efficiency <= 1:
         raise OptionError(f"efficiency must be above 0 and at most 1, got {efficiency}", option="efficiency")

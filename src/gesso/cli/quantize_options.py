@@ -65,7 +65,7 @@ def chosen(
     }
     if group_size is not None and "int4" not in parts.values():
         raise OptionError(
-            "--group-size is of int4, which none of --dense, --experts and --embedding is", option="group_size"
+            "--group-size needs int4, and none of --dense, --experts and --embedding is int4", option="group_size"
         )
     return Quantization(*(None if kind == "none" else _format(part, kind, group_size) for part, kind in parts.items()))
 

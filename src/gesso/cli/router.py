@@ -83,7 +83,7 @@ def router(
     if spawn is not None and spawn < 1:
         raise OptionError(f"spawn must be at least 1, got {spawn}", option="spawn")
     if serve_arguments and spawn is None:
-        raise OptionError("arguments behind -- are of --spawn", option="serve_arguments")
+        raise OptionError("arguments behind -- need --spawn N, which starts servers", option="serve_arguments")
     if spawn is not None and replica_api_key is not None:
         raise OptionError("--spawn makes a key of its own: leave out --replica-api-key", option="replica_api_key")
     with needs("server", "the router needs"):

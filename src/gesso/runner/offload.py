@@ -40,7 +40,7 @@ def offload_request(
     if device.type != "cuda":
         if device_memory is not None:
             raise OptionError(
-                f"device_memory is of CUDA: on {device.type} weights lie in the machine's own memory",
+                f"device_memory needs CUDA: on {device.type} weights lie in the machine's own memory",
                 option="device_memory",
             )
         return None

@@ -173,9 +173,9 @@ class TrainConfig:
         if used := next((name for name in corruption if getattr(self, name)), None):
             raise ConfigError(f"{used} corrupts canvases, and with on_policy all begin as noise: one of them")
         if self.time_exponent != 1:
-            raise ConfigError("time_exponent is of corrupted canvases, and with on_policy all begin as noise")
+            raise ConfigError("time_exponent means nothing with on_policy, where all canvases begin as noise")
         if not self.denoiser_loss_weight:
-            raise ConfigError("on_policy is of the denoiser: denoiser_loss_weight must be above 0")
+            raise ConfigError("on_policy trains the denoiser: denoiser_loss_weight must be above 0")
         if self.context_parallel > 1:
             raise ConfigError("on_policy takes whole canvases: context_parallel must be 1")
 

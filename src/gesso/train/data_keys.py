@@ -79,6 +79,6 @@ def refuse_preferences(fields: Mapping[str, Any]) -> None:
     """
     if found := next((name for name in PREFERENCES if fields.get(name) is not None), None):
         raise DataError(
-            f"{found} is of a better and a worse answer, and preferences are not learned from",
+            f"{found} belongs to a pair of a better and a worse answer, and preferences are not learned from",
             hint="the better answer can be learned by itself: give prompt and completion, or messages",
         )

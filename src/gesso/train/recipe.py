@@ -118,9 +118,9 @@ class Recipe:
         if self.policy is not None:
             raise ConfigError("distillation learns from a teacher, reinforcement from rewards: one of them")
         if self.vision != "none":
-            raise ConfigError("distillation is of text, and the data shows images")
+            raise ConfigError("distillation works on text alone, and the data shows images")
         if not self.train.denoiser_loss_weight:
-            raise ConfigError("distillation is of the denoiser: denoiser_loss_weight must be above 0")
+            raise ConfigError("distillation trains the denoiser: denoiser_loss_weight must be above 0")
         if self.train.on_policy:
             raise ConfigError("distillation learns at a time, and on_policy along canvases: one of them")
         if self.train.own_draft_probability:

@@ -50,7 +50,7 @@ def find_cases(
     if prompts is None:
         return TaskCases(tasks, seed, reward or "right", grader)
     if reward in ("right", "score"):
-        raise OptionError(f"--reward {reward} is of a task, and --prompts has none", option="reward")
+        raise OptionError(f"--reward {reward} needs a task, and --prompts has none", option="reward")
     return FileCases(prompts, seed, held_out, reward or "", grader)
 
 
