@@ -266,7 +266,7 @@ def test_the_command_prints_its_assumptions(
         (["--users", "100000000"], "more than 2000"),
         (["--measured", "/nowhere"], "/nowhere"),
         (["--shape", "/nowhere"], "/nowhere"),
-        (["--measured", "/nowhere", "--gpu", "h100"], "--measured is of a machine and a model: leave out --gpu"),
+        (["--measured", "/nowhere", "--gpu", "h100"], "--measured fixes machine and model already: leave out --gpu"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

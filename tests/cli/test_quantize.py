@@ -84,7 +84,7 @@ def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -
         (("--to", "int8", "--dense", "fp8"), "--dense 'fp8' does not exist; known: int8, int4, nf4, none"),
         (("--to", "int8", "--experts", "nf3"), "--experts 'nf3' does not exist"),
         (("--to", "int4", "--group-size", 48), "--group-size must be one of 32, 64, 128, got 48"),
-        (("--to", "int8", "--group-size", 64), "--group-size is of int4"),
+        (("--to", "int8", "--group-size", 64), "--group-size needs int4"),
         (("--to", "int8", "--dense", "none", "--experts", "none"), "--dense, --experts and --embedding are all none"),
         (("--to", "int8", "--embedding", "fp8"), "--embedding 'fp8' does not exist; known: int8, int4, none"),
         (("--to", "int8", "--embedding", ""), "--embedding '' does not exist"),

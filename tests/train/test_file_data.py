@@ -422,7 +422,10 @@ GOOD = {"text": "good"}
         ({"prompt": "x", "completion": "y", "System": "z"}, "the key 'System' may change what is learned"),
         (chat(user("x"), assistant("y"), tool=[{"name": "f"}]), r"unknown key 'tool': did you mean tools\?"),
         ({"prompt": "x", "chosen": "y", "rejected": "z"}, "chosen belongs to a pair of a better and a worse answer"),
-        ({"input": {"messages": [user("x")]}, "preferred_output": [assistant("y")]}, "preferred_output is of a better"),
+        (
+            {"input": {"messages": [user("x")]}, "preferred_output": [assistant("y")]},
+            "preferred_output belongs to a pair of a better",
+        ),
         ({}, "holds messages .* or text; this one holds nothing"),
         ({"text": None}, "this one holds nothing"),
         ({"prompt": "x"}, "this one holds prompt"),
