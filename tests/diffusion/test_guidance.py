@@ -147,10 +147,11 @@ def test_an_impossible_part_is_refused(wrong: dict[str, Any]) -> None:
         Part(Likes(0, 1.0), **wrong)
 
 
-def test_a_score_that_depends_on_nothing_guides_nothing() -> None:
+def test_a_score_without_a_gradient_is_refused() -> None:
     other = torch.ones((), requires_grad=True)
-    for score in (lambda shares_CV: shares_CV.new_zeros(()), lambda _: other * 2):
-        assert Differentiable(score).gains(torch.zeros(3, 5)).equal(torch.zeros(3, 5))
+    for score in (lambda shares_CV: shares_CV.detach().sum(), lambda _: other * 2):
+        with pytest.raises(OptionError, match="the score of a Differentiable has no gradient"):
+            Differentiable(score).gains(torch.zeros(3, 5))
 
 
 def test_a_black_box_tries_one_token_at_least() -> None:

@@ -15,7 +15,7 @@ from gesso.diffusion.step import CanvasInfo, StepInfo
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted
 from gesso.errors import OptionError
-from gesso.generation import NARROWEST
+from gesso.generation import NARROWEST, STRATEGIES
 
 PROMPT = "Sort: pear, fig"
 AR: dict[str, Any] = {"mode": "ar", "max_new_tokens": 12}
@@ -54,11 +54,28 @@ def test_neighbours_change_nothing(tiny: Engine) -> None:
     assert [r.token_ids for r in together] == [tiny.generate_batch([request])[0].token_ids for request in requests]
 
 
+def with_defaults(engine: Engine, **changes: Any) -> Engine:
+    return Engine(engine.runner, engine.tokenizer, engine.template, engine.defaults.override(**changes))
+
+
+@pytest.mark.parametrize("role", ["sampler", "schedule", "stopping"])
+def test_what_denoises_a_canvas_is_refused_token_by_token(tiny: Engine, role: str) -> None:
+    name = STRATEGIES[role].default
+    with pytest.raises(OptionError, match=f"mode ar has no canvas: leave {role} out") as refusal:
+        tiny.generate(PROMPT, mode="ar", **{role: name})
+    assert refusal.value.hint is None
+    own = with_defaults(tiny, mode="ar")
+    with pytest.raises(OptionError, match=f"mode ar has no canvas: leave {role} out") as refusal:
+        own.generate(PROMPT, **{role: name})
+    assert refusal.value.hint == "the model has mode ar by itself: give mode canvas as well"
+    assert own.generate(PROMPT, mode="canvas", max_new_tokens=4, **{role: name}).canvases == 1
+
+
 @pytest.mark.parametrize("strategy", ["dynamic", "static", "sequential"])
-def test_a_sampler_of_quotas_draws_every_token(tiny: Engine, strategy: str) -> None:
-    options = {"sampler": "low_confidence", "remasking_strategy": strategy, "ignore_eos": True, **AR}
-    greedy = tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR)
-    assert tiny.generate(PROMPT, temperature=0, **options).token_ids == greedy.token_ids
+def test_a_checkpoints_sampler_of_quotas_draws_every_token(tiny: Engine, strategy: str) -> None:
+    asked = {"temperature": 0, "ignore_eos": True, **AR}
+    own = with_defaults(tiny, sampler="low_confidence", remasking_strategy=strategy)
+    assert own.generate(PROMPT, **asked).token_ids == tiny.generate(PROMPT, **asked).token_ids
 
 
 def test_a_token_that_no_sampler_accepts_is_the_likeliest(tiny: Engine) -> None:
@@ -72,7 +89,8 @@ def test_a_token_that_no_sampler_accepts_is_the_likeliest(tiny: Engine) -> None:
             return draw_noise(info.canvas, rng), torch.zeros(info.width, dtype=torch.bool), None
 
     try:
-        found = tiny.generate(PROMPT, seed=1, sampler="accepts_nothing", ignore_eos=True, **AR)
+        own = with_defaults(tiny, sampler="accepts_nothing")
+        found = own.generate(PROMPT, seed=1, ignore_eos=True, **AR)
     finally:
         SAMPLERS.unregister("accepts_nothing")
     assert found.token_ids == tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR).token_ids

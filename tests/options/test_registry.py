@@ -75,7 +75,7 @@ def test_declarations_that_contradict_are_a_fault() -> None:
         SAMPLERS.register("quota")(Other)
     with pytest.raises(TypeError, match="another default"):
         SAMPLERS.register("third", default=True)(Other)
-    with pytest.raises(TypeError, match="quota declares quota in another way"):
+    with pytest.raises(TypeError, match="quota declares quota with another kind"):
         SAMPLERS.register("other")(Other)
 
 
@@ -105,3 +105,37 @@ def test_what_is_no_strategy_is_refused(strategy: type) -> None:
     with pytest.raises(TypeError, match="must subclass a strategy and be a frozen dataclass"):
         SAMPLERS.register("no_strategy")(strategy)
     assert "no_strategy" not in SAMPLERS.names
+
+
+def test_a_strategy_has_no_option_of_another_role_or_of_a_request() -> None:
+    for taken in ("seed", "t_min"):
+        fields = {"__annotations__": {taken: int}, taken: option(1, "Positions.")}
+        with pytest.raises(TypeError, match=f"sampler own: another option is called {taken}, which is no sampler's"):
+            SAMPLERS.register("own")(dataclass(frozen=True)(type("Own", (Sampler,), fields)))
+    assert "own" not in SAMPLERS.names
+    assert GenerationConfig(seed=3).seed == 3
+
+
+def test_an_option_that_is_renamed_is_known_by_its_new_name_alone() -> None:
+    def define(name: str) -> None:
+        fields = {"__annotations__": {name: int}, name: option(1, "Positions.", minimum=0)}
+        SAMPLERS.register("renamed")(dataclass(frozen=True)(type("Renamed", (Sampler,), fields)))
+
+    try:
+        define("opening")
+        assert GenerationConfig(sampler="renamed", opening=2).opening == 2
+        define("beginning")
+        assert GenerationConfig(sampler="renamed", beginning=2).beginning == 2
+        with pytest.raises(OptionError, match="unknown option 'opening'"):
+            GenerationConfig(sampler="renamed", opening=2)
+    finally:
+        SAMPLERS.unregister("renamed")
+
+
+def test_an_option_may_be_shared_in_other_words() -> None:
+    fields = {"__annotations__": {"threshold": float}, "threshold": option(0.3, "Share.", minimum=0, maximum=1)}
+    try:
+        SAMPLERS.register("sharing")(dataclass(frozen=True)(type("Sharing", (Sampler,), fields)))
+        assert GenerationConfig(sampler="sharing").threshold == 0.3
+    finally:
+        SAMPLERS.unregister("sharing")

@@ -134,7 +134,7 @@ def _at(classifier: Classifier, time: float) -> Classifier | None:
 
 @dataclass(frozen=True)
 class Differentiable:
-    """Guides by the gradient of a score of token probabilities; one that does not depend on them guides nothing."""
+    """Guides by the gradient of a score of token probabilities."""
 
     score: "Callable[[Tensor], Tensor]"
     """Takes probabilities [C, V] and returns one number; differentiable."""
@@ -153,9 +153,14 @@ class Differentiable:
                 got = list(value.shape) if isinstance(value, torch.Tensor) else f"{value!r:.60}"
                 message = f"classifier: the score of a Differentiable must be a tensor of one number, got {got}"
                 raise OptionError(message, option="classifier")
-            if not value.requires_grad:
-                return torch.zeros_like(logits_CV)
-            (gradient_CV,) = torch.autograd.grad(value, shares_CV, materialize_grads=True)
+            gradient_CV = None
+            if value.requires_grad:
+                (gradient_CV,) = torch.autograd.grad(value, shares_CV, allow_unused=True)
+        if gradient_CV is None:
+            message = (
+                "classifier: the score of a Differentiable has no gradient: it does not depend on the probabilities"
+            )
+            raise OptionError(message, option="classifier", hint="detach(), item() and torch.tensor() break it")
         return self.scale * gradient_CV
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gesso.errors import OptionError
+from gesso.generation.strategies import STRATEGIES
 
 CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 OF_A_CANVAS = ("start_canvas", "canvas", "probe")
@@ -52,7 +53,15 @@ def refuse_contradictions(config: Any) -> None:
 
 
 def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused."""
+    """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused.
+
+    Raises:
+        OptionError: a sampler, schedule or stopping rule with mode ar.
+    """
+    strategy = next((role for role in STRATEGIES if role in given), None)
+    if strategy is not None and given.get("mode", config.mode) == "ar":
+        hint = None if "mode" in given else "the model has mode ar by itself: give mode canvas as well"
+        raise OptionError(f"mode ar has no canvas: leave {strategy} out", option=strategy, hint=hint)
     guided = given.get("guidance_scale", 1) != 1
     biased = config.verify == "exact" and given.get("logit_bias")
     changes: dict[str, Any] = {}

@@ -1,14 +1,15 @@
 """Declares what belongs to one request alone, beside its `GenerationConfig`, and tells a request's keywords apart."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gesso.diffusion.guidance import Classifier
 from gesso.generation.bounds import MOST_LOGPROBS
 from gesso.generation.config import ANSWER, GUIDANCE, generation_options
-from gesso.generation.strategies import HOLDERS
+from gesso.generation.strategies import HOLDERS, STRATEGIES
 from gesso.options import (
     Files,
     Function,
@@ -16,6 +17,7 @@ from gesso.options import (
     Mappings,
     OneOf,
     Option,
+    Registry,
     WordOrMapping,
     checked,
     option,
@@ -187,6 +189,14 @@ class RequestOptions:
 def engine_options() -> dict[str, Option]:
     """Returns the table of all keywords that a request takes."""
     return {**options_of(RequestOptions), **generation_options()}
+
+
+def _taken(registry: Registry[Any]) -> Set[str]:
+    return engine_options().keys() - registry.options().keys()
+
+
+for _registry in STRATEGIES.values():
+    _registry.taken = partial(_taken, _registry)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[RequestOptions, dict[str, Any]]:

@@ -17,12 +17,12 @@ def with_strategies(config: type) -> Mapping[str, Option]:
     Raises:
         TypeError: two options have one name.
     """
-    return _table(config, tuple(registry.names for registry in STRATEGIES.values()))
+    return _table(config, tuple(registry.classes for registry in STRATEGIES.values()))
 
 
 @lru_cache(maxsize=4)
-def _table(config: type, _registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
-    """Makes it; `_registered` are the names of the strategies, for the cache: another may come at any time."""
+def _table(config: type, _registered: tuple[tuple[type, ...], ...]) -> Mapping[str, Option]:
+    """Makes it; `_registered` are the strategies, for the cache: another may come at any time."""
     table: dict[str, Option] = {}
     own_rows = options_of(config)
     for name, row in own_rows.items():

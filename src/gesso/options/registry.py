@@ -9,7 +9,7 @@ they import it inside their functions.
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from gesso.errors import OptionError
@@ -70,6 +70,8 @@ class Registry(Generic[S]):
         self._default = ""
         self._loaded = False
         self._options: dict[str, Option] | None = None
+        self.taken: Callable[[], Set[str]] = frozenset
+        """Returns the names of options that no strategy of this role may have."""
 
     def register(self, name: str, *, default: bool = False) -> Callable[[C], C]:
         """Returns a class decorator that makes a strategy known as `name`.
@@ -86,8 +88,13 @@ class Registry(Generic[S]):
                 raise TypeError(
                     f"{self.role} {name}: {strategy.__name__} must subclass a strategy and be a frozen dataclass"
                 )
+            mine = options_of(strategy)
             if not strategy.__module__.startswith(f"{self._package}."):
                 self._load()  # one's own must not take a name from those
+                if taken := sorted(mine.keys() & self.taken()):
+                    raise TypeError(
+                        f"{self.role} {name}: another option is called {taken[0]}, which is no {self.label}'s"
+                    )
             others = {
                 known: other
                 for known, other in self._classes.items()
@@ -95,11 +102,11 @@ class Registry(Generic[S]):
             }
             if name in others or (default and self._default in others):
                 raise TypeError(f"{self.role} {name}: there is another of this name, or another default")
-            mine = options_of(strategy)
             for known, other in others.items():
-                for shared in mine.keys() & options_of(other).keys():
-                    if _shared(mine[shared]) != _shared(options_of(other)[shared]):
-                        raise TypeError(f"{self.role} {name}: {known} declares {shared} in another way")
+                theirs = options_of(other)
+                for shared in mine.keys() & theirs.keys():
+                    if differs := _difference(mine[shared], theirs[shared]):
+                        raise TypeError(f"{self.role} {name}: {known} declares {shared} with another {differs}")
             self._classes[name] = strategy
             self._options = None
             self._default = name if default else self._default
@@ -117,6 +124,11 @@ class Registry(Generic[S]):
         """Returns the names of all strategies; the default comes first."""
         self._load()
         return tuple(sorted(self._classes, key=lambda name: (name != self._default, name)))
+
+    @property
+    def classes(self) -> tuple[type[S], ...]:
+        """Returns the strategies, in the order of their names."""
+        return tuple(self._classes[name] for name in self.names)
 
     @property
     def default(self) -> str:
@@ -201,5 +213,7 @@ def _place(strategy: type) -> tuple[str, str]:
     return strategy.__module__, strategy.__qualname__
 
 
-def _shared(row: Option) -> Option:
-    return dataclasses.replace(row, default=None, needs=())
+def _difference(one: Option, other: Option) -> str:
+    """Returns in what two declarations of one option differ, but for what each strategy says of it by itself."""
+    names = [row.name for row in dataclasses.fields(Option) if row.name not in ("default", "help", "needs")]
+    return next((name for name in names if getattr(one, name) != getattr(other, name)), "")

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -33,6 +33,16 @@ def failures_of(option: str, what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise OptionError(f"{what} failed: {type(error).__name__}: {error}", option=option) from error
+
+
+def is_own(strategy: object) -> bool:
+    """Says whether a strategy is the user's own."""
+    return not type(strategy).__module__.startswith("gesso.")
+
+
+def failures_in(strategy: object, role: str, method: str) -> AbstractContextManager[None]:
+    """Does as `failures_of` for a method of a strategy that is the user's own; the others' failures are faults."""
+    return failures_of(role, f"{type(strategy).__name__}.{method}") if is_own(strategy) else nullcontext()
 
 
 def imported(place: str, option: str) -> ModuleType:

@@ -219,6 +219,27 @@ def test_a_step_that_returns_something_else_is_refused(canvas_C: Tensor, accepte
     assert state.canvas_C is before_C
 
 
+def test_a_step_that_fails_or_returns_what_is_no_token_is_told() -> None:
+    @dataclass(frozen=True)
+    class Other(EntropyBoundSampler):
+        more: int = 0
+
+        def step(self, info: StepInfo, canvas: Tensor, prediction: Prediction, state: Any, rng: Rng) -> Any:
+            return canvas + self.more // self.more, torch.ones(info.width, dtype=torch.bool), None
+
+    with pytest.raises(OptionError, match=r"^Other\.step failed: ZeroDivisionError: integer division") as error:
+        trace(make(Other(), 0))
+    assert error.value.option == "sampler"
+
+    @dataclass(frozen=True)
+    class Beyond(EntropyBoundSampler):
+        def step(self, info: StepInfo, canvas: Tensor, prediction: Prediction, state: Any, rng: Rng) -> Any:
+            return torch.full_like(canvas, VOCAB), torch.ones(info.width, dtype=torch.bool), None
+
+    with pytest.raises(OptionError, match=r"^Beyond\.step returns token 40, of 40$"):
+        trace(make(Beyond(), 0))
+
+
 def test_a_start_that_returns_something_else_is_refused() -> None:
     @dataclass(frozen=True)
     class Other(EntropyBoundSampler):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gesso.errors import OptionError
 from gesso.options import Registry, Strategy
+from gesso.options.user_code import failures_in, is_own
 
 if TYPE_CHECKING:
     import torch
@@ -117,12 +118,11 @@ def first_canvas(sampler: Sampler, canvas: "CanvasInfo", rng: "torch.Generator")
     """Returns a sampler's first canvas and its state.
 
     Raises:
-        OptionError: it returns something else.
+        OptionError: it is the user's own, and fails or returns something else.
     """
-    import torch
-
-    started = sampler.start(canvas, rng)
-    _check_returned(sampler, "start", started, canvas.width, torch.int64)
+    with failures_in(sampler, "sampler", "start"):
+        started = sampler.start(canvas, rng)
+    _check_returned(sampler, "start", started, canvas, "int64")
     return started
 
 
@@ -132,33 +132,37 @@ def next_canvas(
     """Returns what a sampler's step does.
 
     Raises:
-        OptionError: it returns something else.
+        OptionError: it is the user's own, and fails or returns something else.
     """
-    import torch
-
-    taken = sampler.step(info, canvas_C, prediction, state, rng)
-    _check_returned(sampler, "step", taken, info.width, torch.int64, torch.bool)
+    with failures_in(sampler, "sampler", "step"):
+        taken = sampler.step(info, canvas_C, prediction, state, rng)
+    _check_returned(sampler, "step", taken, info.canvas, "int64", "bool")
     return taken
 
 
-def _check_returned(sampler: Sampler, method: str, returned: object, width: int, *dtypes: "torch.dtype") -> None:
-    """Checks that a method returns a tensor [width] of each type, and a state."""
-    import torch
-
-    def shown(value: object) -> str:
-        if isinstance(value, torch.Tensor):
-            return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-        return f"({', '.join(map(shown, value))})" if isinstance(value, tuple) else type(value).__name__
-
-    got = returned if isinstance(returned, tuple) else ()
-    if len(got) == len(dtypes) + 1 and all(
-        isinstance(value, torch.Tensor) and value.shape == (width,) and value.dtype == dtype
-        for value, dtype in zip(got, dtypes, strict=False)
-    ):
+def _check_returned(sampler: Sampler, method: str, returned: Any, canvas: "CanvasInfo", *dtypes: str) -> None:
+    """Checks that a method of the user's own returns a tensor [C] of each type, the first one tokens, and a state."""
+    if not is_own(sampler):
         return
-    wanted = ", ".join([*(f"{str(dtype).removeprefix('torch.')} [{width}]" for dtype in dtypes), "state"])
-    message = f"{type(sampler).__name__}.{method} must return ({wanted}), got {shown(returned)}"
-    raise OptionError(message, option="sampler")
+    wanted = [f"{dtype} [{canvas.width}]" for dtype in dtypes]
+    got = [_shown(value) for value in returned] if isinstance(returned, tuple) else _shown(returned)
+    if got[:-1] != wanted:
+        shown = f"({', '.join(got)})" if isinstance(returned, tuple) else got
+        message = f"{type(sampler).__name__}.{method} must return ({', '.join([*wanted, 'state'])}), got {shown}"
+        raise OptionError(message, option="sampler")
+    least, most = int(returned[0].min()), int(returned[0].max())
+    if least < 0 or most >= canvas.vocab_size:
+        beyond = least if least < 0 else most
+        message = f"{type(sampler).__name__}.{method} returns token {beyond}, of {canvas.vocab_size}"
+        raise OptionError(message, option="sampler")
+
+
+def _shown(value: object) -> str:
+    """Returns type and shape of a tensor, and the type of anything else."""
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        return type(value).__name__
+    return f"{str(getattr(value, 'dtype', '')).removeprefix('torch.')} {list(shape)}"
 
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", __name__)
