@@ -103,11 +103,9 @@ async def submit_chat(
     Raises:
         ApiError, UserError: see `chat_options` and `Choices.submit`.
     """
-    since, adapter = time.monotonic(), context.adapter(body.model)
-    context.check_length(body.max_tokens, "max_tokens")
+    since = time.monotonic()
+    adapter = context.begin(http, body.model, body.max_tokens, partial(logged_messages, body.messages))
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
-    if context.settings.log_prompts:
-        http.state.record.prompt = logged_messages(body.messages)
     engine = context.service.engine
     options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
     if begin and options.get("begin"):

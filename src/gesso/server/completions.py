@@ -43,8 +43,7 @@ def completion_routes(context: Context) -> APIRouter:
         """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
         template."""
         if body.suffix:
-            inserted = await insert(context, body, context.adapter(body.model), http)
-            return respond(inserted, exclude_unset=True)
+            return respond(await insert(context, body, http), exclude_unset=True)
         choices = await submit_text(context, body, http)
         number = body.n or 1
         drafts = wants_drafts(body.diffusion)
@@ -75,11 +74,8 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     Raises:
         ApiError, UserError: see `Choices.submit`.
     """
-    adapter = context.adapter(body.model)
-    context.check_length(body.max_tokens, "max_tokens")
+    adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     _check_places(context, _prompts(body))
-    if context.settings.log_prompts:
-        http.state.record.prompt = body.prompt
     options = sampling_options(body)
     if body.max_tokens == 0:
         options["max_new_tokens"] = 1  # left out of the answer: see `_without_answer`

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -75,6 +75,22 @@ class Context:
             message = f"there is no model {model!r} here; there is {', '.join(models)}"
             raise ApiError(404, message, param="model", code="model_not_found")
         return models[model]
+
+    def begin(self, http: HttpRequest, model: str, max_tokens: int | None, prompt: Callable[[], Any]) -> str | None:
+        """Begins a request: returns the adapter that its model's id means, and notes its prompt where prompts are
+        logged.
+
+        Args:
+            prompt: makes what the log has of it.
+
+        Raises:
+            ApiError: there is no such model, or the answer is longer than anything this server holds.
+        """
+        adapter = self.adapter(model)
+        self.check_length(max_tokens, "max_tokens")
+        if self.settings.log_prompts:
+            http.state.record.prompt = prompt()
+        return adapter
 
     def card(self, model: str) -> ModelCard:
         """Returns what a model was measured to do; nothing of an adapter's."""

@@ -1,5 +1,6 @@
 """Serves `POST /v1/edit`."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -80,10 +81,8 @@ def edit_routes(context: Context) -> APIRouter:
     @router.post("/v1/edit", response_model=None, responses={200: {"model": Edited}})
     async def edit_text(body: EditRequest, http: HttpRequest) -> Response:
         """Changes a part of a text as an instruction says, and nothing else."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(include={"instruction", "text"})
+        logged = partial(body.model_dump, include={"instruction", "text"})
+        adapter = context.begin(http, body.model, body.max_tokens, logged)
         try:
             result = await context.run(
                 edit(

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from anyio import to_thread
@@ -38,10 +39,8 @@ def fill_routes(context: Context) -> APIRouter:
     @router.post("/v1/fill", response_model=None, responses={200: {"model": Filled}})
     async def fill_text(body: FillRequest, http: HttpRequest) -> Response:
         """Fills the holes of a text; all around them comes back byte for byte."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(include={"text", "instruction"}, exclude_none=True)
+        logged = partial(body.model_dump, include={"text", "instruction"}, exclude_none=True)
+        adapter = context.begin(http, body.model, body.max_tokens, logged)
         settings = {
             "max_new_tokens": body.max_tokens,
             **body.model_dump(include={"seed", "temperature", "top_p", "top_k"}),
@@ -73,12 +72,10 @@ def fill_routes(context: Context) -> APIRouter:
     return router
 
 
-async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
+async def insert(context: Context, body: CompletionRequest, http: HttpRequest) -> TextCompletion:
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
-    context.check_length(body.max_tokens, "max_tokens")
-    if context.settings.log_prompts:
-        http.state.record.prompt = body.prompt
+    adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     settings = sampling_options(body)
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))

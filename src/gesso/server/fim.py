@@ -54,13 +54,12 @@ def fim_routes(context: Context) -> APIRouter:
     @router.post("/v1/fim/completions", response_model=None, responses={200: {"model": ChatCompletion}})
     async def fim(body: FimRequest, http: HttpRequest) -> Response:
         """Fills in what stands between a prompt and a suffix; a stream tells it in one piece, when it is whole."""
-        adapter = context.adapter(body.model)
         given: dict[str, Any] = {
             **body.model_dump(include={"model", "prompt", "suffix", "max_tokens", "stop", *_SHARED}),
             "seed": body.random_seed,
             "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
         }
-        filled = await insert(context, checked(CompletionRequest, given), adapter, http)
+        filled = await insert(context, checked(CompletionRequest, given), http)
         (found,) = filled.choices
         head = {**filled.model_dump(include={"created", "model", "system_fingerprint"}), "id": filled.id}
         assert filled.usage is not None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -114,11 +115,8 @@ def infill_routes(context: Context) -> APIRouter:
     async def infill(body: InfillRequest, http: HttpRequest) -> Response:
         """Fills in what belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
         model = body.model or context.settings.served_model_name
-        adapter = context.adapter(model)
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(
-                include={"input_prefix", "prompt", "input_suffix", "input_extra"}
-            )
+        logged = partial(body.model_dump, include={"input_prefix", "prompt", "input_suffix", "input_extra"})
+        adapter = context.begin(http, model, None, logged)
         if body.n_predict == 0:
             answer = _infilled(body, model, None, False)
         else:

@@ -62,8 +62,7 @@ def ollama_routes(context: Context) -> APIRouter:
             return JSONResponse(_line(body.model, _response("", "", ()), done=True, done_reason="load"))
         if body.suffix:
             given = {**_settings(body, name), "prompt": body.prompt, "suffix": body.suffix, "stream": None}
-            wanted = checked(CompletionRequest, given)
-            filled = await insert(context, wanted, context.adapter(name), http)
+            filled = await insert(context, checked(CompletionRequest, given), http)
             (found,) = filled.choices
             assert filled.usage is not None
             counts = {"prompt_eval_count": filled.usage.prompt_tokens, "eval_count": filled.usage.completion_tokens}
