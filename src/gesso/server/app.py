@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 
 from gesso import __version__
 from gesso.engine.async_engine import AsyncEngine
+from gesso.server.answers import ErrorResponse
 from gesso.server.anthropic import anthropic_routes
 from gesso.server.batch_life import with_batches
 from gesso.server.batch_store import BatchStore
@@ -33,7 +34,6 @@ from gesso.server.ollama import ollama_routes
 from gesso.server.ollama_catalogue import catalogue_routes
 from gesso.server.option_table import option_routes
 from gesso.server.props import props_routes
-from gesso.server.responses import ErrorResponse
 from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
 from gesso.server.studio import studio_routes

@@ -12,12 +12,12 @@ from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
 from gesso.engine.prompt import Prompt
+from gesso.server.answers import ControlAnswer, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
 from gesso.server.option_fields import field_of
-from gesso.server.responses import ControlAnswer, respond
 from gesso.server.schema import Strict, contradiction
 
 

@@ -14,6 +14,7 @@ from gesso.control.search import choose_candidate
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.server.answers import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
 from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
 from gesso.server.choices import Choices
@@ -23,7 +24,6 @@ from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import block, diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest, wants_drafts
-from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.output import IncrementalDecoder, OutputParser
 from gesso.text.tokenizer import Tokenizer
@@ -197,12 +197,12 @@ class _Prompt:
     def logprobs(self, result: GenerationResult, offsets: Sequence[int]) -> TextLogprobs:
         """Tells of the prompt and of the answer, whose tokens' places are `offsets`; of its first token nothing is
         known."""
-        told = _logprobs((*result.prompt_logprobs, *result.logprobs), (*self.offsets[1:], *offsets))
-        told.tokens.insert(0, self.first)
-        told.token_logprobs.insert(0, None)
-        told.top_logprobs.insert(0, None)
-        told.text_offset.insert(0, 0)
-        return told
+        logprobs = _logprobs((*result.prompt_logprobs, *result.logprobs), (*self.offsets[1:], *offsets))
+        logprobs.tokens.insert(0, self.first)
+        logprobs.token_logprobs.insert(0, None)
+        logprobs.top_logprobs.insert(0, None)
+        logprobs.text_offset.insert(0, 0)
+        return logprobs
 
 
 def _read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
@@ -220,13 +220,13 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
     texts = []
     for number, result in enumerate(results):
         prompt = prompts[number // (body.n or 1)] if prompts else None
-        told = None
+        logprobs = None
         if body.logprobs is not None:
             offsets = _Offsets(tokenizer, _begin(body), 0 if prompt is None else len(prompt.text))
             places = offsets.next(result.logprobs)
-            told = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
+            logprobs = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
         text = result.text if prompt is None else prompt.text + result.text
-        texts.append(TextChoice(index=number, text=text, logprobs=told, **_ending(result)))
+        texts.append(TextChoice(index=number, text=text, logprobs=logprobs, **_ending(result)))
     return texts
 
 

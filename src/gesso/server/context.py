@@ -100,17 +100,17 @@ class Context:
         """Returns a sentence on each thing that a model was not trained on: of a prompt, `alone` or behind other
         messages, and to think; and on names of participants that it is not told."""
         card, tokenizer = self.card(model), self.service.engine.tokenizer
-        told = []
+        warnings = []
         if what := untrained(prompt, card.wordings, tokenizer) if card.wordings and prompt else "":
-            told.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
+            warnings.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
         elif what := untrained(prompt, card.wordings, tokenizer, alone=alone) if card.wordings and prompt else "":
-            told.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
+            warnings.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
         if thinking and not card.thinks:
-            told.append(f"{model} was not trained to think, so its answer may be empty")
+            warnings.append(f"{model} was not trained to think, so its answer may be empty")
         template = self.service.engine.template
         if named and not (template is not None and template.tells_names):
-            told.append(f"{model} is not told the names of participants: its chat template has no place for them")
-        return tuple(told)
+            warnings.append(f"{model} is not told the names of participants: its chat template has no place for them")
+        return tuple(warnings)
 
     @property
     def max_model_len(self) -> int:

@@ -12,13 +12,13 @@ from starlette.responses import Response
 from gesso.control.edit import CONTEXT, STRENGTH, EditResult, edit
 from gesso.control.selection import Lines, Selection, selection_of
 from gesso.errors import OptionError, TextError
+from gesso.server.answers import ControlAnswer, DiffusionReport, Usage, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, said
 from gesso.server.option_fields import field_of
 from gesso.server.report import diffusion_report, usage
 from gesso.server.requests import Diffusion
-from gesso.server.responses import ControlAnswer, DiffusionReport, Usage, respond
 from gesso.server.schema import Strict, contradiction
 
 _OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames", "begin")

@@ -14,13 +14,7 @@ from gesso.control.fill import FillResult, fill
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.errors import OptionError, TextError
-from gesso.server.body import JsonRoute
-from gesso.server.context import Context
-from gesso.server.errors import ApiError, said
-from gesso.server.fill_models import Filled, FilledPart, FillRequest
-from gesso.server.messages import sampling_options
-from gesso.server.requests import CompletionRequest
-from gesso.server.responses import (
+from gesso.server.answers import (
     CachedTokens,
     CompletionDetails,
     DiffusionReport,
@@ -29,6 +23,12 @@ from gesso.server.responses import (
     Usage,
     respond,
 )
+from gesso.server.body import JsonRoute
+from gesso.server.context import Context
+from gesso.server.errors import ApiError, said
+from gesso.server.fill_models import Filled, FilledPart, FillRequest
+from gesso.server.messages import sampling_options
+from gesso.server.requests import CompletionRequest
 from gesso.text.output import StopStrings
 
 

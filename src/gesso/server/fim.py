@@ -7,12 +7,12 @@ from pydantic import Field, StringConstraints, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gesso.server.answers import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
-from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.schema import FirstError, Strict, contradiction, only
 from gesso.server.stream import DONE, data
 

@@ -145,14 +145,14 @@ def _extra(context: Context, extras: Sequence[Extra]) -> tuple[str, bool]:
     """Pieces of other files for the model to see, the newest, which stand last, before all; and whether some are
     missing."""
     encode, left = context.service.engine.tokenizer.encode, context.max_model_len // EXTRA_SHARE
-    told: list[str] = []
+    pieces: list[str] = []
     for extra in reversed(extras):
         piece = f"\n\n{extra.filename or 'Another file'}:\n\n{extra.text}"
         left -= len(encode(piece))
         if left < 0:
             break
-        told.append(piece)
-    return "".join(reversed(told)), len(told) < len(extras)
+        pieces.append(piece)
+    return "".join(reversed(pieces)), len(pieces) < len(extras)
 
 
 def _infilled(body: InfillRequest, model: str, result: FillResult | None, cut: bool) -> Infilled:

@@ -95,16 +95,16 @@ class Server(uvicorn.Server):
         self._service = service
         self._drain_seconds = settings.drain_seconds
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
-        self._told: float | None = None
+        self._stopped_at: float | None = None
         """When it was told to stop, by the steady clock."""
         self.failed = False
         """Whether it ends because its engine has failed."""
 
     def stop(self) -> None:
         """Begins to drain and returns at once; once it has begun, it goes on."""
-        if self._told is not None:
+        if self._stopped_at is not None:
             return
-        self._told = time.monotonic()
+        self._stopped_at = time.monotonic()
         self._closing.start()
 
     def _close(self) -> None:
@@ -115,10 +115,10 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
-        if self._told is None:
+        if self._stopped_at is None:
             self.stop()
             return
-        if time.monotonic() - self._told < TOGETHER:
+        if time.monotonic() - self._stopped_at < TOGETHER:
             return
         end_at_once(FORCED)
 
