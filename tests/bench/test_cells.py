@@ -39,7 +39,7 @@ def test_lengths_end_at_the_models_limit() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"steps": 0}, "--steps"), ({"repeats": 0}, "--repeats"), ({"warmup": -1}, "--warmup")],
+    [({"steps": 0}, "--steps"), ({"repeats": 0}, "repeats must be"), ({"warmup": -1}, "warmup must be")],
 )
 def test_impossible_settings(settings: dict[str, int], message: str) -> None:
     with pytest.raises(OptionError, match=message):

@@ -379,7 +379,14 @@ def test_wrong_requests_are_refused_in_the_callers_thread(tiny: Engine, start: S
 
 @pytest.mark.parametrize(
     "limits",
-    [{"max_num_seqs": 0}, {"max_waiting": -1}, {"kv_memory": 0}, {"prefill_chunk": 8}, {"request_timeout": 0.0}],
+    [
+        {"max_num_seqs": 0},
+        {"max_num_seqs": "8"},
+        {"max_waiting": -1},
+        {"kv_memory": 0},
+        {"prefill_chunk": 8},
+        {"request_timeout": 0.0},
+    ],
 )
 def test_impossible_limits_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(limits))):

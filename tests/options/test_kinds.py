@@ -37,6 +37,12 @@ def test_what_is_no_number_or_out_of_bounds_is_refused(value: Any, message: str)
     assert caught.value.option == "x"
 
 
+@pytest.mark.parametrize(("value", "rule"), [(0, "above 0"), (-1, "above 0"), ("3", "a number above 0")])
+def test_a_bound_that_is_none_of_the_values_is_named_as_one(value: Any, rule: str) -> None:
+    with pytest.raises(OptionError, match=f"^x must be {rule}, got"):
+        Number(above=0).check("x", value)
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "held"),
     [

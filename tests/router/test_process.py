@@ -38,7 +38,7 @@ LONG = {
         (["--spawn", "0"], "spawn must be at least 1"),
         (["--replicas", "http://a", "--", "--model", "mini"], "arguments behind -- need --spawn N"),
         (["--spawn", "1", "--replica-api-key", "k"], "leave out --replica-api-key"),
-        (["--replicas", "http://a", "--slack", "-1"], "slack must be at least 0"),
+        (["--replicas", "http://a", "--slack", "-1"], "slack must be an integer of at least 0"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

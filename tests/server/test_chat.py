@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from gesso.engine.async_engine import Limits
 from gesso.engine.events import Finished
-from gesso.server.responses import ChatCompletion
+from gesso.server.answers import ChatCompletion
 from gesso.text.output import ToolCall
 from server.conftest import ask, chat_body, make_client, refusal
 from server.fake import FakeService, logprob, logprobs, result

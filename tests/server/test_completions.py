@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from gesso.engine.events import Finished
-from gesso.server.responses import TextCompletion
+from gesso.server.answers import TextCompletion
 from gesso.text.output import ToolCall
 from server.conftest import chunks, refusal, stream
 from server.fake import FakeService, block, frame, logprob, logprobs, result, tokenizer

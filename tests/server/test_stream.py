@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from gesso.engine.events import Failed, Finished
 from gesso.server import choices
-from gesso.server.responses import ChatChunk
+from gesso.server.answers import ChatChunk
 from gesso.text.output import ToolCall
 from server.conftest import chunks, parse_events, refusal, stream
 from server.fake import FakeService, block, frame, logprob, result

@@ -9,7 +9,7 @@ from gesso.config import ModelConfig
 from gesso.diffusion.stopping import StoppingRule
 from gesso.errors import OptionError
 from gesso.generation import Mode
-from gesso.options import keyword
+from gesso.options import checked, keyword, option
 
 MODES: tuple[Mode, ...] = ("canvas", "ar")
 """Modes that are measured: `auto` would be one of the two."""
@@ -41,16 +41,13 @@ class Settings:
 
     steps: int | None = None
     """Denoising steps of every canvas; None lets canvases stop where they settle."""
-    repeats: int = 3
-    warmup: int = 1
+    repeats: int = option(3, "Times that a cell is measured.", minimum=1)
+    warmup: int = option(1, "Times that it runs before.", minimum=0)
 
     def __post_init__(self) -> None:
+        checked(self)
         if self.steps is not None and self.steps < 1:
             raise OptionError(f"--steps must be `real` or at least 1, got {self.steps}", option="steps")
-        if self.repeats < 1:
-            raise OptionError(f"--repeats must be at least 1, got {self.repeats}", option="repeats")
-        if self.warmup < 0:
-            raise OptionError(f"--warmup must be at least 0, got {self.warmup}", option="warmup")
 
     def options(self, cell: Cell, stopping: StoppingRule) -> Mapping[str, Any]:
         """Returns the options of a request of the cell: exactly so many tokens, and so many steps where they are given.
@@ -72,12 +69,12 @@ def make_cells(
     Raises:
         OptionError: an empty list, a number below 1, or a mode that is not measured.
     """
-    for option, values in (("--prompt", prompts), ("--output", outputs), ("--batch", batches), ("--mode", modes)):
+    for flag, values in (("--prompt", prompts), ("--output", outputs), ("--batch", batches), ("--mode", modes)):
         if not values:
-            raise OptionError(f"{option} is empty", option=keyword(option))
+            raise OptionError(f"{flag} is empty", option=keyword(flag))
         for value in values:
             if isinstance(value, int) and value < 1:
-                raise OptionError(f"{option} must be at least 1, got {value}", option=keyword(option))
+                raise OptionError(f"{flag} must be at least 1, got {value}", option=keyword(flag))
     for mode in modes:
         if mode not in MODES:
             raise OptionError(f"--mode {mode!r} is not measured; known: {', '.join(MODES)}", option="mode")

@@ -10,6 +10,7 @@ from gesso.capacity.simulation import Outcome, simulate
 from gesso.capacity.traffic import Load
 from gesso.config import ModelConfig
 from gesso.errors import OptionError
+from gesso.options import Integer, Number, checked, option
 
 MOST_REPLICAS = 2000
 FAULT_SECONDS = 120.0
@@ -25,13 +26,6 @@ MOST_PLAYED = 30_000
 MOST_STEPS, LEAST_PLAYED = 2_000_000, 30
 """Steps of all its canvases, likewise; and requests that it has at least."""
 MOST_AT_ONCE = 10_000
-_BOUNDS = {
-    "users": (1, 10**12),
-    "requests_per_hour": (1e-6, 10**6),
-    "prompt": (1, 10**9),
-    "output": (1, 10**9),
-    "steps": (1, 10_000),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +36,15 @@ class Users:
         OptionError: a value that is impossible.
     """
 
-    users: int = 500
-    requests_per_hour: float = 20.0
-    """Requests an hour of one user."""
-    prompt: int = 1024
-    output: int = 512
-    cached: float = 0.5
-    """Share of prompts' tokens that the prefix store has."""
-    steps: float = 12.0
-    """Denoising steps of a canvas."""
+    users: int = option(500, "Users at the busiest hour.", minimum=1, maximum=10**12)
+    requests_per_hour: float = option(20.0, "Requests an hour of one user.", minimum=1e-6, maximum=10**6)
+    prompt: int = option(1024, "Length of a prompt.", minimum=1, maximum=10**9, unit="tokens")
+    output: int = option(512, "Length of an answer.", minimum=1, maximum=10**9, unit="tokens")
+    cached: float = option(0.5, "Share of prompts' tokens that the prefix store has.", minimum=0, below=1)
+    steps: float = option(12.0, "Denoising steps of a canvas.", minimum=1, maximum=10_000, unit="steps")
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _BOUNDS.items():
-            if not least <= (value := getattr(self, name)) <= most:
-                raise OptionError(f"{name} must be at least {least:g} and at most {most:,}, got {value}", option=name)
-        if not 0 <= self.cached < 1:
-            raise OptionError(f"cached must be at least 0 and below 1, got {self.cached}", option="cached")
+        checked(self)
 
     def check(self, config: ModelConfig) -> None:
         """Checks that a model takes what the users ask.
@@ -135,14 +122,9 @@ def make_plan(
     Raises:
         OptionError: a value that is impossible, more than 2,000 replicas, or requests that are too long to be played.
     """
-    if not 0 < utilization < 1:
-        raise OptionError(f"utilization must be above 0 and below 1, got {utilization}", option="utilization")
-    for name, value, least, most in (
-        ("spare", spare, 0, MOST_REPLICAS),
-        ("max_num_seqs", max_num_seqs, 1, MOST_AT_ONCE),
-    ):
-        if not least <= value <= most:
-            raise OptionError(f"{name} must be at least {least} and at most {most:,}, got {value}", option=name)
+    utilization = Number(above=0, below=1).check("utilization", utilization)
+    spare = Integer(0, maximum=MOST_REPLICAS).check("spare", spare)
+    max_num_seqs = Integer(1, maximum=MOST_AT_ONCE).check("max_num_seqs", max_num_seqs)
     load = users.load
     at_once = max_num_seqs if memory is None else min(max_num_seqs, memory.requests)
     one = capacity(load, costs, at_once)

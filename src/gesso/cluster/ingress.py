@@ -13,7 +13,6 @@ from gesso.cluster.settings import ClusterSettings
 from gesso.router.app import Router
 from gesso.router.settings import RouterSettings
 from gesso.server.run import log_to_stderr
-from gesso.server.settings import MEDIA_BODY_BYTES
 from gesso.telemetry.export import tracing
 
 
@@ -44,5 +43,4 @@ def router_settings(settings: ClusterSettings) -> RouterSettings:
         rate_limit=settings.rate_limit,
         retries=settings.retries,
         retry_seconds=settings.retry_seconds,
-        max_body_bytes=MEDIA_BODY_BYTES,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gesso.errors import OptionError
+from gesso.options import checked, option, unknown_option
 
 _ADAPTER = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -26,57 +27,50 @@ class ClusterSettings:
     """Models by the name that requests ask for: what `gesso serve --model` takes."""
     adapters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Folders of adapters by name, for each name of `models`; asked for as `MODEL:NAME`."""
-    models_per_replica: int | None = None
-    """Models that one replica holds; the one asked for longest ago goes. All of them without it."""
-    device: str = "auto"
-    dtype: str = "auto"
-    offline: bool = True
-    """Whether models are read from this machine alone."""
-    min_replicas: int = 1
-    max_replicas: int = 1
-    target_requests: float = 4.0
-    """Requests under way or waiting, for each replica, at which Ray wants no more and no fewer replicas."""
-    upscale_seconds: float = 10.0
-    """Seconds for which there have to be more requests before a replica is started."""
-    downscale_seconds: float = 120.0
-    """Seconds for which there have to be fewer requests before a replica is drained."""
-    max_num_seqs: int = 8
-    """Requests that one replica runs at once."""
-    max_waiting: int = 256
-    """Requests that wait for a replica; one more gets 429."""
-    drain_seconds: float = 120.0
-    """Seconds for which a replica that is to go may finish what it runs."""
-    num_cpus: float = 1.0
-    num_gpus: float = 0.0
-    """GPUs of one replica, as Ray counts them."""
-    ingress_replicas: int = 1
-    slack: int = 4
-    """Requests by which a replica that knows a prompt's beginning may be ahead of the least busy one."""
-    retries: int = 8
-    retry_seconds: float = 300.0
-    """Seconds as `gesso router` counts them."""
-    rate_limit: float | None = None
-    """Requests a minute of one key, or of one address where there are no keys."""
+    models_per_replica: int | None = option(
+        None, "Models that one replica holds; the one asked for longest ago goes.", unset="all of them", minimum=1
+    )
+    device: str = option("auto", "Device of a replica, as `gesso serve` takes it.")
+    dtype: str = option("auto", "Number format of weights, likewise.")
+    offline: bool = option(True, "Whether models are read from this machine alone.")
+    min_replicas: int = option(1, "Replicas that there are at least.", minimum=1)
+    max_replicas: int = option(1, "Replicas that there are at most; at least as many as `min_replicas`.")
+    target_requests: float = option(
+        4.0,
+        "Requests under way or waiting, for each replica, at which Ray wants no more and no fewer replicas.",
+        above=0,
+    )
+    upscale_seconds: float = option(
+        10.0, "How long there have to be more requests before a replica is started.", minimum=0, unit="s"
+    )
+    downscale_seconds: float = option(
+        120.0, "How long there have to be fewer requests before a replica is drained.", minimum=0, unit="s"
+    )
+    max_num_seqs: int = option(8, "Requests that one replica runs at once.", minimum=1)
+    max_waiting: int = option(256, "Requests that wait for a replica; one more gets 429.", minimum=1)
+    drain_seconds: float = option(
+        120.0, "How long a replica that is to go may finish what it runs.", minimum=0, unit="s"
+    )
+    num_cpus: float = option(1.0, "CPUs of one replica, as Ray counts them.", minimum=0)
+    num_gpus: float = option(0.0, "GPUs of one replica, as Ray counts them.", minimum=0)
+    ingress_replicas: int = option(1, "Processes that requests come to first.", minimum=1)
+    slack: int = option(
+        4, "Requests by which a replica that knows a prompt's beginning may be ahead of the least busy one.", minimum=0
+    )
+    retries: int = option(8, "Times that a request is sent again, as `gesso router` counts them.", minimum=0)
+    retry_seconds: float = option(300.0, "How long it is, likewise.", minimum=0, unit="s")
+    rate_limit: float | None = option(
+        None, "Requests a minute of one key, or of one address where there are no keys.", above=0
+    )
 
     def __post_init__(self) -> None:
+        checked(self)
         _check_models(self.models, self.adapters)
-        for name in ("min_replicas", "max_num_seqs", "max_waiting", "ingress_replicas"):
-            _at_least(name, getattr(self, name), 1)
-        for name in ("retries", "slack"):
-            _at_least(name, getattr(self, name), 0)
-        for name in ("upscale_seconds", "downscale_seconds", "drain_seconds", "num_cpus", "num_gpus", "retry_seconds"):
-            _finite(name, getattr(self, name))
         if self.max_replicas < self.min_replicas:
             raise OptionError(
                 f"max_replicas must be at least min_replicas, got {self.max_replicas} and {self.min_replicas}",
                 option="max_replicas",
             )
-        if not 0 < self.target_requests < float("inf"):
-            raise OptionError(f"target_requests must be above 0, got {self.target_requests}", option="target_requests")
-        if self.models_per_replica is not None:
-            _at_least("models_per_replica", self.models_per_replica, 1)
-        if self.rate_limit is not None and not 0 < self.rate_limit < float("inf"):
-            raise OptionError(f"rate_limit must be above 0, got {self.rate_limit}", option="rate_limit")
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> "ClusterSettings":
@@ -85,12 +79,10 @@ class ClusterSettings:
         Raises:
             OptionError: one is unknown, of another type, or impossible.
         """
-        known = {each.name: _named(each.type) for each in dataclasses.fields(cls)}
-        for name, value in given.items():
+        known = [each.name for each in dataclasses.fields(cls)]
+        for name in given:
             if name not in known:
-                raise OptionError(f"{name} is no setting of the application; known: {', '.join(known)}", option=name)
-            if not _fits(value, known[name]):
-                raise OptionError(f"{name} must be {known[name]}, got {value!r}", option=name)
+                raise unknown_option(name, known)
         return cls(**given)
 
     def model_of(self, asked: object) -> str:
@@ -116,6 +108,9 @@ class ClusterSettings:
 
 
 def _check_models(models: Mapping[str, str], adapters: Mapping[str, Mapping[str, str]]) -> None:
+    for field_name, value in (("models", models), ("adapters", adapters)):
+        if not isinstance(value, Mapping):
+            raise OptionError(f"{field_name} must be a mapping by name, got {value!r}", option=field_name)
     if not models or not all(name and isinstance(path, str) and path for name, path in models.items()):
         raise OptionError("models must name one or more models, NAME: MODEL", option="models")
     for name, folders in adapters.items():
@@ -126,30 +121,3 @@ def _check_models(models: Mapping[str, str], adapters: Mapping[str, Mapping[str,
         for adapter in folders:
             if not _ADAPTER.fullmatch(adapter):
                 raise OptionError(f"{adapter!r} is no name of an adapter", option="adapters")
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
-
-
-def _finite(name: str, value: float) -> None:
-    if not 0 <= value < float("inf"):
-        raise OptionError(f"{name} must be at least 0, got {value}", option=name)
-
-
-def _named(kind: Any) -> str:
-    return kind.__name__ if type(kind) is type else str(kind).replace("collections.abc.", "")
-
-
-def _fits(value: object, kind: str) -> bool:
-    """Says whether a value is of a field's type, as that is written above."""
-    if value is None:
-        return "None" in kind
-    if isinstance(value, bool):
-        return kind == "bool"
-    if "float" in kind:
-        return isinstance(value, int | float)
-    if "int" in kind:
-        return isinstance(value, int)
-    return isinstance(value, Mapping if kind.startswith("Mapping") else str)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gesso.errors import OptionError
+from gesso.options import checked, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,35 +11,40 @@ class Limits:
     """Bounds what an async engine accepts.
 
     Raises:
-        OptionError: a limit that is too small.
+        OptionError: a limit that is impossible.
     """
 
-    max_num_seqs: int = 8
-    """Requests that run at once."""
-    max_waiting: int = 64
-    """Requests in the queue; one more is refused."""
-    kv_memory: int | None = None
-    """Bytes for caches of running requests and stored prefixes together; None: by the device."""
-    max_model_len: int | None = None
-    """Tokens of prompt and answer; None: the model's limit."""
-    prefill_chunk: int | None = None
-    """Prompt tokens encoded at a time, and the length of stored prefixes' parts; None: by the device."""
-    request_timeout: float | None = None
-    """Seconds from submission; None: no timeout."""
-    hang_seconds: float = 300.0
-    """Seconds after which an iteration that is not over is taken to hang: its device answers no more."""
+    max_num_seqs: int = option(8, "Requests that run at once.", minimum=1)
+    max_waiting: int = option(64, "Requests in the queue; one more is refused.", minimum=0)
+    kv_memory: int | None = option(
+        None,
+        "Memory for caches of running requests and stored prefixes together.",
+        unset="by the device",
+        minimum=1,
+        unit="bytes",
+    )
+    max_model_len: int | None = option(
+        None, "Length of prompt and answer together.", unset="the model's limit", minimum=1, unit="tokens"
+    )
+    prefill_chunk: int | None = option(
+        None,
+        "Part of a prompt that is encoded at a time, and the length of stored prefixes' parts.",
+        unset="by the device",
+        minimum=16,
+        unit="tokens",
+    )
+    request_timeout: float | None = option(
+        None, "Time that a request may take from its submission.", unset="no timeout", above=0, unit="s"
+    )
+    hang_seconds: float = option(
+        300.0,
+        "Time after which an iteration that is not over is taken to hang: its device answers no more.",
+        above=0,
+        unit="s",
+    )
 
     def __post_init__(self) -> None:
-        for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
-        if self.prefill_chunk is not None and self.prefill_chunk < 16:
-            raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}", option="prefill_chunk")
-        if not self.hang_seconds > 0:
-            raise OptionError(f"hang_seconds must be above 0, got {self.hang_seconds}", option="hang_seconds")
-        if self.request_timeout is not None and not self.request_timeout > 0:
-            raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}", option="request_timeout")
+        checked(self)
 
 
 @dataclass(slots=True)

@@ -113,9 +113,11 @@ class Number(_Bounded):
     label = "number"
 
     def check(self, name: str, value: Any) -> float:
-        least = self.above if self.above is not None else self.minimum
-        least = -inf if least is None else least
-        rule = "a number" if least == -inf else f"a number of at least {least:g}"
+        rule = "a number"
+        if self.above is not None:
+            rule += f" above {self.above:g}"
+        elif self.minimum is not None:
+            rule += f" of at least {self.minimum:g}"
         if not is_number(value):
             refuse(name, rule, value)
         try:
@@ -124,7 +126,7 @@ class Number(_Bounded):
             number = inf
         if not isfinite(number):
             refuse(name, "a finite number", value)
-        if value < least:
+        if self.minimum is not None and number < self.minimum:
             refuse(name, rule, value)
         self._fits(name, value)
         return number

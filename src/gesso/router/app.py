@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -25,10 +24,8 @@ from gesso.router.metrics import RouterMetrics
 from gesso.router.replicas import Pool
 from gesso.router.settings import RouterSettings
 from gesso.router.spawn import Spawner
-from gesso.server.access_log import AccessLog
-from gesso.server.auth import ApiKeys
 from gesso.server.errors import ApiError
-from gesso.server.hosts import AllowedHosts
+from gesso.server.http_settings import outer_layers
 from gesso.telemetry.traces import Traces
 
 _KNOWN = (
@@ -123,21 +120,7 @@ class Router:
 
 def _application(router: Router) -> Starlette:
     settings, metrics = router.settings, router.metrics
-    layers = [Middleware(AccessLog, metrics=metrics, traces=router.traces)]
-    if settings.allowed_hosts:
-        layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
-    if settings.cors_origins:
-        layers.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=settings.cors_origins,
-                allow_methods=["GET", "HEAD", "POST", "DELETE"],
-                allow_headers=["*"],
-                expose_headers=["X-Request-Id", "Retry-After"],
-            )
-        )
-    if settings.api_keys:
-        layers.append(Middleware(ApiKeys, keys=settings.api_keys))
+    layers = outer_layers(settings, metrics, router.traces)
     if settings.rate_limit is not None:
         buckets = TokenBuckets(settings.rate_limit)
         by_key = bool(settings.api_keys)

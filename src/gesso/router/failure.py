@@ -13,12 +13,12 @@ class FailedError(Exception):
     """Reports a replica that did not do its part."""
 
     def __init__(
-        self, reason: str, answer: Answer | None = None, body: bytes = b"", told: StreamEvent | None = None
+        self, reason: str, answer: Answer | None = None, body: bytes = b"", event: StreamEvent | None = None
     ) -> None:
         super().__init__(reason)
         self.answer, self.body = answer, body
         """What it said instead."""
-        self.told = told
+        self.event = event
         """The event by which it broke a stream off."""
 
     @property
@@ -31,11 +31,11 @@ class FailedError(Exception):
         """Says whether it takes nothing for now, which is no fault either."""
         if self.answer is not None:
             return self.answer.status == 503
-        return self.told is not None and fault_code(self.told.data) in _LEAVING
+        return self.event is not None and fault_code(self.event.data) in _LEAVING
 
     @property
     def is_crash(self) -> bool:
         """Says whether it failed at this request, which may be the request's fault."""
         if self.answer is not None:
             return self.answer.status == 500
-        return self.told is not None and fault_code(self.told.data) in _CRASHES
+        return self.event is not None and fault_code(self.event.data) in _CRASHES

@@ -254,7 +254,7 @@ class Forward:
         try:
             for event in events:
                 if is_fault(event):
-                    raise FailedError("the stream was broken off", told=event)
+                    raise FailedError("the stream was broken off", event=event)
                 parts.append(ledger.take(event))
                 if asked.stores and ledger.finished:
                     self._pin(event.data, ledger, replica)
@@ -268,11 +268,11 @@ class Forward:
 
     async def _give_up(self, error: Exception, ledger: Ledger, writer: Writer) -> None:
         """Tells the client what the last replica said, or that it is lost."""
-        told = error.told if isinstance(error, FailedError) else None
+        event = error.event if isinstance(error, FailedError) else None
         if writer.started:
             self._metrics.broken.inc()
-            if told is not None and not ledger.began:
-                await writer.write(told.raw)
+            if event is not None and not ledger.began:
+                await writer.write(event.raw)
                 await writer.end(broken=True)
                 return
         elif isinstance(error, FailedError) and error.answer is not None:

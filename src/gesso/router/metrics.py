@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gesso.router.replicas import Pool
-from gesso.server.buckets import SECONDS
+from gesso.server.latency_buckets import SECONDS
 
 
 class RouterMetrics:

@@ -99,8 +99,8 @@ def _messages(turn: Turn) -> list[dict[str, Any]]:
         if isinstance(block, ToolResultBlock):
             text = _text(block.content)
             # The chat format has no other place for it.
-            told = f"Error: {text}" if block.is_error else text
-            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": told})
+            result = f"Error: {text}" if block.is_error else text
+            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": result})
         elif isinstance(block, ToolUseBlock):
             function = {"name": block.name, "arguments": json.dumps(block.input)}
             calls.append({"id": block.id, "type": "function", "function": function})

@@ -6,13 +6,11 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 
 from gesso import __version__
 from gesso.engine.async_engine import AsyncEngine
-from gesso.server.access_log import AccessLog
+from gesso.server.answers import ErrorResponse
 from gesso.server.anthropic import anthropic_routes
-from gesso.server.auth import ApiKeys
 from gesso.server.batch_life import with_batches
 from gesso.server.batch_store import BatchStore
 from gesso.server.body import JsonRoute
@@ -28,7 +26,7 @@ from gesso.server.fill import fill_routes
 from gesso.server.fim import fim_routes
 from gesso.server.head import HeadAsGet
 from gesso.server.health import health_routes
-from gesso.server.hosts import AllowedHosts
+from gesso.server.http_settings import outer_layers
 from gesso.server.infill import infill_routes
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
@@ -36,7 +34,6 @@ from gesso.server.ollama import ollama_routes
 from gesso.server.ollama_catalogue import catalogue_routes
 from gesso.server.option_table import option_routes
 from gesso.server.props import props_routes
-from gesso.server.responses import ErrorResponse
 from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
 from gesso.server.studio import studio_routes
@@ -56,28 +53,13 @@ def create_app(
     `batches`, the store of `settings.batch_folder` where somebody has it open already."""
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
-    layers = [Middleware(AccessLog, metrics=metrics, traces=traces)]
-    if settings.allowed_hosts:
-        layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
-    if settings.cors_origins:
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=["GET", "HEAD", "POST", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=["X-Request-Id", "Retry-After"],
-        )
-        layers.append(cors)
-    if settings.api_keys:
-        layers.append(Middleware(ApiKeys, keys=settings.api_keys))
-    layers.append(Middleware(HeadAsGet))
     app = FastAPI(
         title="gesso",
         summary="OpenAI's interface to a block-diffusion language model.",
         version=__version__,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=layers,
+        middleware=[*outer_layers(settings, metrics, traces), Middleware(HeadAsGet)],
         responses=ERRORS,
         lifespan=None if settings.batch_folder is None else partial(with_batches, settings, batches),
     )

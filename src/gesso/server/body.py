@@ -115,8 +115,8 @@ class UntypedJsonRequest(JsonRequest):
     """Reads as JSON whatever a client that is no browser sends under any `Content-Type`, or none."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        told = Headers(scope=scope)
-        if not any(name in told for name in BROWSERS):
+        headers = Headers(scope=scope)
+        if not any(name in headers for name in BROWSERS):
             others = [header for header in scope["headers"] if header[0] != b"content-type"]
             scope = {**scope, "headers": [*others, (b"content-type", b"application/json")]}
         super().__init__(scope, receive)

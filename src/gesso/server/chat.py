@@ -16,6 +16,19 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.media import media_options
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.seeds import numbered_seed
+from gesso.server.answers import (
+    ChatChoice,
+    ChatChunk,
+    ChatCompletion,
+    ChatLogprobs,
+    ChunkChoice,
+    Delta,
+    Finish,
+    FunctionCall,
+    Message,
+    ToolCall,
+    respond,
+)
 from gesso.server.body import JsonRoute
 from gesso.server.chat_models import ChatRequest
 from gesso.server.choices import Choices
@@ -32,19 +45,6 @@ from gesso.server.report import (
     usage,
 )
 from gesso.server.requests import wants_drafts
-from gesso.server.responses import (
-    ChatChoice,
-    ChatChunk,
-    ChatCompletion,
-    ChatLogprobs,
-    ChunkChoice,
-    Delta,
-    Finish,
-    FunctionCall,
-    Message,
-    ToolCall,
-    respond,
-)
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall as ParsedCall
@@ -79,11 +79,11 @@ def chat_routes(context: Context) -> APIRouter:
         counted = usage(results, number, await predicted(results))
 
         def answer() -> Response:
-            told = [
+            finished = [
                 _choice(number, result, choices, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
                 for number, result in enumerate(results)
             ]
-            whole = ChatCompletion(**head, object="chat.completion", choices=told, usage=counted)
+            whole = ChatCompletion(**head, object="chat.completion", choices=finished, usage=counted)
             return respond(whole, exclude_unset=True)
 
         # Log-probabilities are many objects, which would hold up all others here.
@@ -104,11 +104,9 @@ async def submit_chat(
     Raises:
         ApiError, UserError: see `chat_options` and `Choices.submit`.
     """
-    since, adapter = time.monotonic(), context.adapter(body.model)
-    context.check_length(body.max_tokens, "max_tokens")
+    since = time.monotonic()
+    adapter = context.begin(http, body.model, body.max_tokens, partial(logged_messages, body.messages))
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
-    if context.settings.log_prompts:
-        http.state.record.prompt = logged_messages(body.messages)
     engine = context.service.engine
     options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
     if begin and options.get("begin"):
@@ -216,8 +214,8 @@ async def _chunks(
             yield chunk(_last(number, event.result, choices))
     if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.handles))]
-        told = usage(results, len(results), await predicted(results))
-        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=told)
+        counted = usage(results, len(results), await predicted(results))
+        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=counted)
         yield data(whole)
 
 

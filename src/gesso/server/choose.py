@@ -1,6 +1,7 @@
 """Serves `POST /v1/choose`."""
 
 import dataclasses
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -11,12 +12,12 @@ from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
 from gesso.engine.prompt import Prompt
+from gesso.server.answers import ControlAnswer, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
 from gesso.server.option_fields import field_of
-from gesso.server.responses import ControlAnswer, respond
 from gesso.server.schema import Strict, contradiction
 
 
@@ -69,9 +70,8 @@ def choose_routes(context: Context) -> APIRouter:
     @router.post("/v1/choose", response_model=None, responses={200: {"model": Chosen}})
     async def choose_one(body: ChooseRequest, http: HttpRequest) -> Response:
         """Scores how likely each of the given answers is, by a denoising pass and by the causal pass; uncalibrated."""
-        adapter = context.adapter(body.model)
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(include={"messages", "prompt", "options"}, exclude_none=True)
+        logged = partial(body.model_dump, include={"messages", "prompt", "options"}, exclude_none=True)
+        adapter = context.begin(http, body.model, None, logged)
         settings: dict[str, Any] = {} if body.seed is None else {"seed": body.seed}
         prompt: Prompt
         if body.messages is None:

@@ -14,6 +14,7 @@ from gesso.control.search import choose_candidate
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.server.answers import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
 from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
 from gesso.server.choices import Choices
@@ -23,7 +24,6 @@ from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import block, diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest, wants_drafts
-from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.output import IncrementalDecoder, OutputParser
 from gesso.text.tokenizer import Tokenizer
@@ -43,8 +43,7 @@ def completion_routes(context: Context) -> APIRouter:
         """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
         template."""
         if body.suffix:
-            inserted = await insert(context, body, context.adapter(body.model), http)
-            return respond(inserted, exclude_unset=True)
+            return respond(await insert(context, body, http), exclude_unset=True)
         choices = await submit_text(context, body, http)
         number = body.n or 1
         drafts = wants_drafts(body.diffusion)
@@ -75,11 +74,8 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     Raises:
         ApiError, UserError: see `Choices.submit`.
     """
-    adapter = context.adapter(body.model)
-    context.check_length(body.max_tokens, "max_tokens")
+    adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     _check_places(context, _prompts(body))
-    if context.settings.log_prompts:
-        http.state.record.prompt = body.prompt
     options = sampling_options(body)
     if body.max_tokens == 0:
         options["max_new_tokens"] = 1  # left out of the answer: see `_without_answer`
@@ -201,12 +197,12 @@ class _Prompt:
     def logprobs(self, result: GenerationResult, offsets: Sequence[int]) -> TextLogprobs:
         """Tells of the prompt and of the answer, whose tokens' places are `offsets`; of its first token nothing is
         known."""
-        told = _logprobs((*result.prompt_logprobs, *result.logprobs), (*self.offsets[1:], *offsets))
-        told.tokens.insert(0, self.first)
-        told.token_logprobs.insert(0, None)
-        told.top_logprobs.insert(0, None)
-        told.text_offset.insert(0, 0)
-        return told
+        logprobs = _logprobs((*result.prompt_logprobs, *result.logprobs), (*self.offsets[1:], *offsets))
+        logprobs.tokens.insert(0, self.first)
+        logprobs.token_logprobs.insert(0, None)
+        logprobs.top_logprobs.insert(0, None)
+        logprobs.text_offset.insert(0, 0)
+        return logprobs
 
 
 def _read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
@@ -224,13 +220,13 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
     texts = []
     for number, result in enumerate(results):
         prompt = prompts[number // (body.n or 1)] if prompts else None
-        told = None
+        logprobs = None
         if body.logprobs is not None:
             offsets = _Offsets(tokenizer, _begin(body), 0 if prompt is None else len(prompt.text))
             places = offsets.next(result.logprobs)
-            told = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
+            logprobs = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
         text = result.text if prompt is None else prompt.text + result.text
-        texts.append(TextChoice(index=number, text=text, logprobs=told, **_ending(result)))
+        texts.append(TextChoice(index=number, text=text, logprobs=logprobs, **_ending(result)))
     return texts
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -76,6 +76,22 @@ class Context:
             raise ApiError(404, message, param="model", code="model_not_found")
         return models[model]
 
+    def begin(self, http: HttpRequest, model: str, max_tokens: int | None, prompt: Callable[[], Any]) -> str | None:
+        """Begins a request: returns the adapter that its model's id means, and notes its prompt where prompts are
+        logged.
+
+        Args:
+            prompt: makes what the log has of it.
+
+        Raises:
+            ApiError: there is no such model, or the answer is longer than anything this server holds.
+        """
+        adapter = self.adapter(model)
+        self.check_length(max_tokens, "max_tokens")
+        if self.settings.log_prompts:
+            http.state.record.prompt = prompt()
+        return adapter
+
     def card(self, model: str) -> ModelCard:
         """Returns what a model was measured to do; nothing of an adapter's."""
         return self.settings.card if model == self.settings.served_model_name else ModelCard()
@@ -84,17 +100,17 @@ class Context:
         """Returns a sentence on each thing that a model was not trained on: of a prompt, `alone` or behind other
         messages, and to think; and on names of participants that it is not told."""
         card, tokenizer = self.card(model), self.service.engine.tokenizer
-        told = []
+        warnings = []
         if what := untrained(prompt, card.wordings, tokenizer) if card.wordings and prompt else "":
-            told.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
+            warnings.append(f"{model} {what}, so its answer is a guess: /v1/models has examples")
         elif what := untrained(prompt, card.wordings, tokenizer, alone=alone) if card.wordings and prompt else "":
-            told.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
+            warnings.append(f"{model} {what}, so its answer is a guess: begin a new conversation")
         if thinking and not card.thinks:
-            told.append(f"{model} was not trained to think, so its answer may be empty")
+            warnings.append(f"{model} was not trained to think, so its answer may be empty")
         template = self.service.engine.template
         if named and not (template is not None and template.tells_names):
-            told.append(f"{model} is not told the names of participants: its chat template has no place for them")
-        return tuple(told)
+            warnings.append(f"{model} is not told the names of participants: its chat template has no place for them")
+        return tuple(warnings)
 
     @property
     def max_model_len(self) -> int:

@@ -57,10 +57,10 @@ def count_routes(context: Context) -> APIRouter:
     async def count_tokens(body: CountTokensRequest, http: HttpRequest) -> InputTokens:
         """Counts the tokens of a conversation as the model reads it: system text, tools and all."""
         context.adapter(body.model)
-        told = body.model_dump(by_alias=True, exclude_unset=True)
+        fields = body.model_dump(by_alias=True, exclude_unset=True)
         # What the answer is made to begin with is no part of the prompt.
         with MESSAGES.told():
-            request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
+            request, _ = chat_request(checked(MessagesRequest, {**fields, "max_tokens": context.max_model_len}))
         return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body)))
 
     return router

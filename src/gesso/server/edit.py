@@ -1,5 +1,6 @@
 """Serves `POST /v1/edit`."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -11,13 +12,13 @@ from starlette.responses import Response
 from gesso.control.edit import CONTEXT, STRENGTH, EditResult, edit
 from gesso.control.selection import Lines, Selection, selection_of
 from gesso.errors import OptionError, TextError
+from gesso.server.answers import ControlAnswer, DiffusionReport, Usage, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, said
 from gesso.server.option_fields import field_of
 from gesso.server.report import diffusion_report, usage
 from gesso.server.requests import Diffusion
-from gesso.server.responses import ControlAnswer, DiffusionReport, Usage, respond
 from gesso.server.schema import Strict, contradiction
 
 _OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames", "begin")
@@ -80,10 +81,8 @@ def edit_routes(context: Context) -> APIRouter:
     @router.post("/v1/edit", response_model=None, responses={200: {"model": Edited}})
     async def edit_text(body: EditRequest, http: HttpRequest) -> Response:
         """Changes a part of a text as an instruction says, and nothing else."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(include={"instruction", "text"})
+        logged = partial(body.model_dump, include={"instruction", "text"})
+        adapter = context.begin(http, body.model, body.max_tokens, logged)
         try:
             result = await context.run(
                 edit(

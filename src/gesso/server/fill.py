@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from anyio import to_thread
@@ -13,13 +14,7 @@ from gesso.control.fill import FillResult, fill
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.errors import OptionError, TextError
-from gesso.server.body import JsonRoute
-from gesso.server.context import Context
-from gesso.server.errors import ApiError, said
-from gesso.server.fill_models import Filled, FilledPart, FillRequest
-from gesso.server.messages import sampling_options
-from gesso.server.requests import CompletionRequest
-from gesso.server.responses import (
+from gesso.server.answers import (
     CachedTokens,
     CompletionDetails,
     DiffusionReport,
@@ -28,6 +23,12 @@ from gesso.server.responses import (
     Usage,
     respond,
 )
+from gesso.server.body import JsonRoute
+from gesso.server.context import Context
+from gesso.server.errors import ApiError, said
+from gesso.server.fill_models import Filled, FilledPart, FillRequest
+from gesso.server.messages import sampling_options
+from gesso.server.requests import CompletionRequest
 from gesso.text.output import StopStrings
 
 
@@ -38,10 +39,8 @@ def fill_routes(context: Context) -> APIRouter:
     @router.post("/v1/fill", response_model=None, responses={200: {"model": Filled}})
     async def fill_text(body: FillRequest, http: HttpRequest) -> Response:
         """Fills the holes of a text; all around them comes back byte for byte."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(include={"text", "instruction"}, exclude_none=True)
+        logged = partial(body.model_dump, include={"text", "instruction"}, exclude_none=True)
+        adapter = context.begin(http, body.model, body.max_tokens, logged)
         settings = {
             "max_new_tokens": body.max_tokens,
             **body.model_dump(include={"seed", "temperature", "top_p", "top_k"}),
@@ -73,12 +72,10 @@ def fill_routes(context: Context) -> APIRouter:
     return router
 
 
-async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
+async def insert(context: Context, body: CompletionRequest, http: HttpRequest) -> TextCompletion:
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
-    context.check_length(body.max_tokens, "max_tokens")
-    if context.settings.log_prompts:
-        http.state.record.prompt = body.prompt
+    adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     settings = sampling_options(body)
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))

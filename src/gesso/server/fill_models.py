@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
+from gesso.server.answers import ControlAnswer
 from gesso.server.option_fields import field_of
 from gesso.server.requests import MAX_TEXT, Diffusion, wants_drafts
-from gesso.server.responses import ControlAnswer
 from gesso.server.schema import Strict, contradiction
 
 MAX_ALTERNATIVES = 15

@@ -8,12 +8,12 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.engine.seeds import SEEDS
+from gesso.server.answers import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
-from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message, respond
 from gesso.server.schema import FirstError, Strict, contradiction, only
 from gesso.server.stream import DONE, data
 
@@ -55,13 +55,12 @@ def fim_routes(context: Context) -> APIRouter:
     @router.post("/v1/fim/completions", response_model=None, responses={200: {"model": ChatCompletion}})
     async def fim(body: FimRequest, http: HttpRequest) -> Response:
         """Fills in what stands between a prompt and a suffix; a stream tells it in one piece, when it is whole."""
-        adapter = context.adapter(body.model)
         given: dict[str, Any] = {
             **body.model_dump(include={"model", "prompt", "suffix", "max_tokens", "stop", *_SHARED}),
             "seed": body.random_seed,
             "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
         }
-        filled = await insert(context, checked(CompletionRequest, given), adapter, http)
+        filled = await insert(context, checked(CompletionRequest, given), http)
         (found,) = filled.choices
         head = {**filled.model_dump(include={"created", "model", "system_fingerprint"}), "id": filled.id}
         assert filled.usage is not None

@@ -4,9 +4,9 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from gesso.server.answers import Status
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
-from gesso.server.responses import Status
 
 
 def health_routes(context: Context) -> APIRouter:

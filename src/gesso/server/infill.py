@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -114,11 +115,8 @@ def infill_routes(context: Context) -> APIRouter:
     async def infill(body: InfillRequest, http: HttpRequest) -> Response:
         """Fills in what belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
         model = body.model or context.settings.served_model_name
-        adapter = context.adapter(model)
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.model_dump(
-                include={"input_prefix", "prompt", "input_suffix", "input_extra"}
-            )
+        logged = partial(body.model_dump, include={"input_prefix", "prompt", "input_suffix", "input_extra"})
+        adapter = context.begin(http, model, None, logged)
         if body.n_predict == 0:
             answer = _infilled(body, model, None, False)
         else:
@@ -147,14 +145,14 @@ def _extra(context: Context, extras: Sequence[Extra]) -> tuple[str, bool]:
     """Pieces of other files for the model to see, the newest, which stand last, before all; and whether some are
     missing."""
     encode, left = context.service.engine.tokenizer.encode, context.max_model_len // EXTRA_SHARE
-    told: list[str] = []
+    pieces: list[str] = []
     for extra in reversed(extras):
         piece = f"\n\n{extra.filename or 'Another file'}:\n\n{extra.text}"
         left -= len(encode(piece))
         if left < 0:
             break
-        told.append(piece)
-    return "".join(reversed(told)), len(told) < len(extras)
+        pieces.append(piece)
+    return "".join(reversed(pieces)), len(pieces) < len(extras)
 
 
 def _infilled(body: InfillRequest, model: str, result: FillResult | None, cut: bool) -> Infilled:

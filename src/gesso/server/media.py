@@ -61,8 +61,8 @@ class MediaReader:
                 if self._vision is None:
                     raise ApiError(400, f"{path}: {NO_VISION}", param=path, code="unsupported_value")
                 if count > self._max_images:
-                    told = f"{path}: a request may have {self._max_images} images and clips"
-                    raise ApiError(400, told, param=path)
+                    most = f"a request may have {self._max_images} images and clips"
+                    raise ApiError(400, f"{path}: {most}", param=path)
                 try:
                     made, tokens = await self._prepare(kind, part[part["type"]], options)
                 except UserError as error:

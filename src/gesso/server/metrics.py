@@ -10,7 +10,7 @@ from gesso.constraints.compile import automata_stats
 from gesso.constraints.verdict import verdict_stats
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.constraint import table_stats
-from gesso.server.buckets import SECONDS
+from gesso.server.latency_buckets import SECONDS
 
 
 class Metrics:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter
 
+from gesso.server.answers import ModelCard, ModelList
 from gesso.server.context import Context
-from gesso.server.responses import ModelCard, ModelList
 
 
 def model_routes(context: Context) -> APIRouter:

@@ -45,7 +45,7 @@ def ollama_routes(context: Context) -> APIRouter:
         name = _name(context, body)
         if not body.messages:
             return JSONResponse(_line(body.model, _message("", "", ()), done=True, done_reason="load"))
-        request = chat_request(body, name, told(body.messages), body.tools or ())
+        request = chat_request(body, name, chat_messages(body.messages), body.tools or ())
         places = [
             f"messages[{number}].images[{place}]"
             for number, message in enumerate(body.messages)
@@ -62,8 +62,7 @@ def ollama_routes(context: Context) -> APIRouter:
             return JSONResponse(_line(body.model, _response("", "", ()), done=True, done_reason="load"))
         if body.suffix:
             given = {**_settings(body, name), "prompt": body.prompt, "suffix": body.suffix, "stream": None}
-            wanted = checked(CompletionRequest, given)
-            filled = await insert(context, wanted, context.adapter(name), http)
+            filled = await insert(context, checked(CompletionRequest, given), http)
             (found,) = filled.choices
             assert filled.usage is not None
             counts = {"prompt_eval_count": filled.usage.prompt_tokens, "eval_count": filled.usage.completion_tokens}
@@ -138,7 +137,7 @@ def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]],
     return checked(ChatRequest, given)
 
 
-def told(messages: Sequence[OllamaMessage]) -> list[dict[str, Any]]:
+def chat_messages(messages: Sequence[OllamaMessage]) -> list[dict[str, Any]]:
     """Writes messages as a chat completion has them.
 
     Calls have no ids here: a result belongs to the call that it names, or to the first that has none yet.

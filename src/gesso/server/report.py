@@ -7,7 +7,7 @@ from anyio import to_thread
 
 from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult, TokenLogprob
-from gesso.server.responses import (
+from gesso.server.answers import (
     Block,
     CachedTokens,
     CompletionDetails,
@@ -153,7 +153,7 @@ def frame_report(frame: DenoisingFrame) -> Draft:
 
 def block(event: BlockCommitted) -> Block:
     """Returns a finished canvas, or token, for the wire, beside frames."""
-    told = Block(
+    committed = Block(
         canvas=event.canvas,
         tokens=list(event.tokens),
         text=event.text,
@@ -162,5 +162,5 @@ def block(event: BlockCommitted) -> Block:
         converged=event.converged,
     )
     if event.mode == "ar":
-        told.mode = "ar"  # left out of the answer where it is not set
-    return told
+        committed.mode = "ar"  # left out of the answer where it is not set
+    return committed

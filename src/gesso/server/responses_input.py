@@ -82,8 +82,8 @@ def _format(body: ResponsesRequest) -> dict[str, Any] | None:
         return None
     if not isinstance(wanted, SchemaFormat):
         return {"type": wanted.type}
-    told = wanted.model_dump(exclude={"type"}, exclude_unset=True, by_alias=True)
-    return {"type": "json_schema", "json_schema": told}
+    schema = wanted.model_dump(exclude={"type"}, exclude_unset=True, by_alias=True)
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def items_of(given: str | Sequence[Item]) -> Sequence[Item]:
@@ -107,15 +107,15 @@ def stored_items(given: Sequence[dict[str, Any]]) -> list[Item]:
 def told_item(item: Item) -> dict[str, Any]:
     """Makes of an item what is told of it: with an id, and what a message says in parts."""
     kind = item.type or "message"
-    told = {**item.model_dump(exclude_none=True), "type": kind}
+    fields = {**item.model_dump(exclude_none=True), "type": kind}
     if isinstance(item, MessageItem) and isinstance(item.content, str):
         part: dict[str, Any] = {"type": "input_text", "text": item.content}
         if item.role == "assistant":
             part = {"type": "output_text", "text": item.content, "annotations": [], "logprobs": []}
-        told["content"] = [part]
+        fields["content"] = [part]
     if isinstance(item, ReasoningItem):
-        told.setdefault("summary", [])
-    return {**told, "id": item.id or new_id(_ID_OF[kind]), "status": item.status or "completed"}
+        fields.setdefault("summary", [])
+    return {**fields, "id": item.id or new_id(_ID_OF[kind]), "status": item.status or "completed"}
 
 
 def input_messages(given: Sequence[Item]) -> list[dict[str, Any]]:

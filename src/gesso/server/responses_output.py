@@ -30,8 +30,8 @@ def new_id(kind: str) -> str:
 def skeleton(body: ResponsesRequest) -> dict[str, Any]:
     """Makes the response before there is anything in it."""
     said = body.model_dump(include=set(_ECHOED))
-    form = body.text.format if body.text is not None else None
-    told = {"type": "text"} if form is None else form.model_dump(exclude_none=True, by_alias=True)
+    given = body.text.format if body.text is not None else None
+    form = {"type": "text"} if given is None else given.model_dump(exclude_none=True, by_alias=True)
     choice = body.tool_choice
     return {
         **said,
@@ -48,7 +48,7 @@ def skeleton(body: ResponsesRequest) -> dict[str, Any]:
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "reasoning": {"effort": None if body.reasoning is None else body.reasoning.effort, "summary": None},
         "store": body.store is not False,
-        "text": {"format": told},
+        "text": {"format": form},
         "tool_choice": "auto" if choice is None else choice if isinstance(choice, str) else choice.model_dump(),
         "tools": [tool.model_dump() for tool in body.tools or ()],
         "truncation": "disabled",
@@ -153,8 +153,8 @@ class ResponseStream:
 
     def failure(self, error: ApiError) -> bytes:
         """Writes the event of an error inside the stream."""
-        told = error.body["error"]
-        return self._event("error", code=told["code"], message=told["message"], param=told["param"])
+        fault = error.body["error"]
+        return self._event("error", code=fault["code"], message=fault["message"], param=fault["param"])
 
     def _block(self, block: BlockCommitted) -> list[bytes]:
         parts = []

@@ -19,7 +19,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from gesso.errors import OptionError
-from gesso.server.connection import Connection, ConnectionLimits
+from gesso.server.connection import Connection
+from gesso.server.http_settings import HttpSettings
 from gesso.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -74,26 +75,10 @@ class Closes(Protocol):
         """Lets what is under way finish, for so long at most."""
 
 
-class Bounds(Protocol):
-    """Holds the settings of a process that answers HTTP."""
-
-    @property
-    def connections(self) -> ConnectionLimits:
-        """Bounds what a connection may take."""
-
-    @property
-    def drain_seconds(self) -> float:
-        """Bounds how long requests go on after the signal to stop."""
-
-    @property
-    def has_lifespan(self) -> bool:
-        """Says whether the application has work of its own, from its start to its end."""
-
-
 class Server(uvicorn.Server):
     """Runs uvicorn with a draining time before its end, which a signal or `stop` begins."""
 
-    def __init__(self, app: Starlette, service: Closes, settings: Bounds) -> None:
+    def __init__(self, app: Starlette, service: Closes, settings: HttpSettings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -102,7 +87,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                lifespan="on" if settings.has_lifespan else "off",
+                lifespan="on",
                 ws="none",
                 timeout_graceful_shutdown=LAST_WORDS,
             )
@@ -110,16 +95,16 @@ class Server(uvicorn.Server):
         self._service = service
         self._drain_seconds = settings.drain_seconds
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
-        self._told: float | None = None
+        self._stopped_at: float | None = None
         """When it was told to stop, by the steady clock."""
         self.failed = False
         """Whether it ends because its engine has failed."""
 
     def stop(self) -> None:
         """Begins to drain and returns at once; once it has begun, it goes on."""
-        if self._told is not None:
+        if self._stopped_at is not None:
             return
-        self._told = time.monotonic()
+        self._stopped_at = time.monotonic()
         self._closing.start()
 
     def _close(self) -> None:
@@ -130,10 +115,10 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
-        if self._told is None:
+        if self._stopped_at is None:
             self.stop()
             return
-        if time.monotonic() - self._told < TOGETHER:
+        if time.monotonic() - self._stopped_at < TOGETHER:
             return
         end_at_once(FORCED)
 

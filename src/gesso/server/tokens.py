@@ -10,13 +10,13 @@ from starlette.requests import Request as HttpRequest
 
 from gesso.engine.prompt import PromptReader, encode_text
 from gesso.errors import TextError
+from gesso.server.answers import Text, Tokens
 from gesso.server.body import JsonRoute
 from gesso.server.chat_models import TemplateOptions
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.message_models import MAX_TOOLS, Messages, Tool
 from gesso.server.messages import template_messages
-from gesso.server.responses import Text, Tokens
 from gesso.server.schema import FirstError, Strict, TokenId, contradiction
 
 

@@ -1,8 +1,8 @@
 """Computes attention of the training passes: over padded rows, with gradients, without keeping the probabilities.
 
 Probabilities are the largest thing a layer would keep for its backward pass; they are made again there instead, which
-costs one matmul and one exponential more. Some rows are attended at a time, so that what is made in between stays
-small.
+costs one matmul and one exponential more. Some rows are attended at a time, and of a long row some queries, so that
+what is made in between stays small.
 
     B rows   T queries   S keys   H heads   G key heads   K head dim   M queries of one key head, H / G * T
 """
@@ -16,9 +16,10 @@ from torch.nn import functional as F
 
 from gesso.nn.compiled_training import takes
 from gesso.nn.norm import autocast_dtype
+from gesso.train.masks import MASKED
 
 CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
-"""Probabilities that are there at a time, on a CPU and elsewhere; at least a row's."""
+"""Probabilities that are there at a time, on a CPU and elsewhere; at least those of one token."""
 FLASH_WIDEST = 256
 """Features of a head that flash attention takes at most."""
 FEWEST = 16
@@ -32,38 +33,95 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(q_BGMK, k_BGSK, v_BGSK, bias)
         ctx.compiled = compiled
-        parts = [_probs(q, k, b, compiled) @ v for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)]
-        return torch.cat(parts)
+        return torch.cat([_attended(q, k, v, b, compiled) for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q_BGMK, k_BGSK, v_BGSK, bias = ctx.saved_tensors
-        found: tuple[list[Tensor], ...] = ([], [], [])
         compiled = ctx.compiled and not torch.is_grad_enabled()  # what is found here may be differentiated once more
-        begin = 0
+        found, begin = [], 0
         for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias):
-            grad = grads[0][begin : begin + len(q)]
+            found.append(_attended_back(grads[0][begin : begin + len(q)], q, k, v, b, compiled))
             begin += len(q)
-            probs = _probs(q, k, b, compiled)
-            found[2].append(probs.mT @ grad)
-            change = grad @ v.mT
-            change = _scores_back(change, probs, compiled)
-            found[0].append(change @ k)
-            found[1].append(change.mT @ q)
-        dq, dk, dv = (torch.cat(parts) for parts in found)
+        dq, dk, dv = (torch.cat(parts) for parts in zip(*found, strict=True))
         return dq, dk, dv, None, None
+
+
+def _most(x: Tensor) -> int:
+    return CPU_NUMBERS if x.device.type == "cpu" else NUMBERS
 
 
 def _rows(
     q_BGMK: Tensor, k_BGSK: Tensor, v_BGSK: Tensor, bias: Tensor | None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
     """So many rows at a time as `NUMBERS` allows."""
-    most = CPU_NUMBERS if q_BGMK.device.type == "cpu" else NUMBERS
     each = q_BGMK.shape[1] * q_BGMK.shape[2] * k_BGSK.shape[2]
-    step = max(1, most // max(1, each))
+    step = max(1, _most(q_BGMK) // max(1, each))
     for begin in range(0, max(1, len(q_BGMK)), step):
         rows = slice(begin, begin + step)
         yield q_BGMK[rows], k_BGSK[rows], v_BGSK[rows], bias if bias is None or len(bias) == 1 else bias[rows]
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, compiled: bool) -> Tensor:
+    """[B, G, M, K], of some rows."""
+    pieces = _pieces(q, k, bias)
+    if pieces is None:
+        return _probs(q, k, bias, compiled) @ v
+    split, tokens = _of_tokens(q, bias), []
+    for queries, keys in pieces:
+        probs = _probs(split[:, :, :, queries].flatten(2, 3), k[:, :, keys], _cut(bias, queries, keys), compiled)
+        tokens.append((probs @ v[:, :, keys]).unflatten(2, (split.shape[2], -1)))
+    return torch.cat(tokens, dim=3).flatten(2, 3)
+
+
+def _attended_back(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, compiled: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys and values, of some rows."""
+    pieces = _pieces(q, k, bias)
+    if pieces is None:
+        probs = _probs(q, k, bias, compiled)
+        change = _scores_back(grad @ v.mT, probs, compiled)
+        return change @ k, change.mT @ q, probs.mT @ grad
+    split, grads, found = _of_tokens(q, bias), _of_tokens(grad, bias), []
+    dk, dv = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (k, v))
+    for queries, keys in pieces:
+        asked, above = (x[:, :, :, queries].flatten(2, 3) for x in (split, grads))
+        probs = _probs(asked, k[:, :, keys], _cut(bias, queries, keys), compiled)
+        dv[:, :, keys] += probs.mT @ above
+        change = _scores_back(above @ v[:, :, keys].mT, probs, compiled)
+        dk[:, :, keys] += change.mT @ asked
+        found.append((change @ k[:, :, keys]).unflatten(2, (split.shape[2], -1)))
+    return torch.cat(found, dim=3).flatten(2, 3), dk.to(k.dtype), dv.to(v.dtype)
+
+
+def _of_tokens(x_BGMK: Tensor, bias: Tensor | None) -> Tensor:
+    """[B, G, H / G, T, K]: queries of a key head, by heads and by tokens, where a bias says how many these are."""
+    tokens = x_BGMK.shape[2] if bias is None or bias.shape[2] == 1 else bias.shape[2]
+    return x_BGMK.view(*x_BGMK.shape[:2], -1, tokens, x_BGMK.shape[3])
+
+
+def _pieces(q: Tensor, k: Tensor, bias: Tensor | None) -> list[tuple[slice, slice]] | None:
+    """Queries of a row too long for `NUMBERS`, by their tokens, and the keys between the first and the last that any of
+    them sees: of a sliding layer its window. None where the rows are not too long."""
+    split, keys = _of_tokens(q, bias), k.shape[2]
+    each, tokens = q.shape[0] * q.shape[1] * split.shape[2] * keys, split.shape[3]
+    if each * tokens <= _most(q):
+        return None
+    step = max(1, _most(q) // each)
+    cuts = [slice(begin, min(begin + step, tokens)) for begin in range(0, tokens, step)]
+    if bias is None or bias.shape[2] == 1 or bias.is_meta:
+        return [(cut, slice(0, keys)) for cut in cuts]
+    seen = torch.stack([(bias[:, :, cut] > MASKED).any(2).flatten(0, 1).any(0) for cut in cuts]).int()
+    begins, ends = seen.argmax(1).tolist(), (keys - seen.flip(1).argmax(1)).tolist()
+    ends = [min(keys, max(end, FEWEST)) for end in ends]  # compiled kernels take so many at a time
+    return [(cut, slice(max(0, min(a, b - FEWEST)), b)) for cut, a, b in zip(cuts, begins, ends, strict=True)]
+
+
+def _cut(bias: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
+    if bias is None:
+        return None
+    return (bias[..., keys] if bias.shape[2] == 1 else bias[:, :, queries, keys]).contiguous()
 
 
 def _probs(q_BGMK: Tensor, k_BGSK: Tensor, bias: Tensor | None, compiled: bool) -> Tensor:

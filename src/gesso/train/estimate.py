@@ -23,7 +23,15 @@ from gesso.train import encoder_rows, forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
 from gesso.train.context_parallel import ContextGroup
-from gesso.train.estimate_parts import gathered_bytes, grouped_bytes, half_copies, held_buffers, part_of, routed_bytes
+from gesso.train.estimate_parts import (
+    gathered_bytes,
+    grouped_bytes,
+    half_copies,
+    held_buffers,
+    part_of,
+    probability_bytes,
+    routed_bytes,
+)
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
 from gesso.train.step import freeze_denoiser
@@ -104,7 +112,8 @@ class Estimate:
     activations: int
     """What is kept for the backward pass."""
     workspace: int
-    """Logits of one chunk, a layer's weights read back from 4 bits, and rows on their way to experts and back."""
+    """Logits of one chunk or probabilities of attention that are made in memory, a layer's weights read back from 4
+    bits, and rows on their way to experts and back."""
     accumulates: bool = False
     vision: int = 0
     """Vision tower, projector and embeddings of images, with what training them takes."""
@@ -172,7 +181,9 @@ def estimate(
         optimizer=_moments(model, optimizer, parts),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
-        workspace=logits + _read_back(model, work) + routed_bytes(model, rows, work.expert_parallel),
+        workspace=max(logits, 0 if work.gradient_checkpointing else probability_bytes(config, work))
+        + _read_back(model, work)
+        + routed_bytes(model, rows, work.expert_parallel),
         accumulates=work.accumulates,
         vision=0
         if work.images is None
@@ -229,8 +240,9 @@ def _activations(model: DiffusionGemma, work: Workload, logits: int) -> int:
     if not work.gradient_checkpointing:
         return outside + sum(len(layers) * sum(each[layers[0]]) for layers in kinds.values())
     # Of every layer what goes in and what it hands to the canvases. A layer's own is there while it is computed
-    # again, in one of its passes at a time, and by then the logits are gone.
-    again = max(max(passes) for passes in each.values())
+    # again, in one of its passes at a time, and by then the logits are gone; with the probabilities of attention what
+    # comes behind attention is not there yet, or gone.
+    again = max(probability_bytes(model.config, work), *(max(passes) for passes in each.values()))
     return outside + _handed_on(model, work) + max(0, again - logits)
 
 

@@ -6,6 +6,7 @@ are whole in every process.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -13,7 +14,15 @@ from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.nn.grouped_products import padded_rows
+from gesso.train.attention import CPU_NUMBERS, NUMBERS
+from gesso.train.encoder_rows import group_rows
 
+if TYPE_CHECKING:
+    from gesso.train.estimate import Workload
+
+PROBABILITY_BYTES = 13
+"""Bytes for each of the probabilities that are there at a time: scores in half precision, with a mask in fp32, their
+softmax and its gradient."""
 ROUTED_COPIES = 4
 """Rows sent, rows arrived, their experts' answers, and answers come back."""
 
@@ -87,6 +96,19 @@ def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | No
 
     outside, layers = sizes(None), [sizes(f"layers.{i}.") for i, _, _ in model.blocks()]
     return sum(outside) + 2 * max(size for size, _ in layers) + max(size for _, size in layers)
+
+
+def probability_bytes(config: ModelConfig, work: "Workload") -> int:
+    """Returns the bytes of the attention probabilities that are there at a time, where no kernel does without: on a CPU,
+    in sliding layers of rows longer than their window, and where processes share a sequence."""
+    (group,) = group_rows([work.tokens])
+    bounded = group.longest <= config.sliding_window and work.images is None
+    flat = work.images is None and not work.canvases
+    if work.device_type == "cuda" and work.context is None and (bounded or flat):
+        return 0
+    token = config.num_attention_heads * group.longest
+    most = CPU_NUMBERS if work.device_type == "cpu" else NUMBERS
+    return PROBABILITY_BYTES * max(token, min(most, work.examples * work.own_tokens * token))
 
 
 def routed_bytes(model: DiffusionGemma, tokens: int, processes: int) -> int:
