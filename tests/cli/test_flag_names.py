@@ -21,6 +21,7 @@ def command(error: UserError, learning_rate: float = 1.0, patience: int = 0) -> 
         ("keep_checkpoints must be at least 1", "--keep must be at least 1", "keep"),
         ("patience and keep_checkpoints contradict", "--patience and --keep contradict", "patience"),
         ("patience and error contradict patience", "--patience and --error contradict patience", "patience"),
+        ("patience needs error or keep_checkpoints: no", "--patience needs --error or --keep: no", "patience"),
         ("patience has to have patience", "--patience has to have patience", "patience"),
         ("too small a learning_rate, and no patience", "too small a --learning-rate, and no patience", "learning_rate"),
     ],

@@ -12,8 +12,8 @@ from gesso.cli import options as opt
 from gesso.cli import search
 from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import print_json, print_table
+from gesso.control.search_options import SearchOptions
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
-from gesso.train.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -56,17 +56,16 @@ def refusal_with_flags(error: UserError, flags: dict[str, str], words: Collectio
 
 def with_flags(message: str, flags: dict[str, str], words: Collection[str] = ()) -> str:
     """Returns the message with flags for names, but within paths and quotes. One without `_` may be a word of the
-    sentence; where a value follows at the beginning it is the setting's, and so is the second of two that begin it.
+    sentence; where a value follows at the beginning it is the setting's, and so are those that it needs or stands with.
 
     Args:
         words: names that are other things, too, such as a sampler's; these may be words of the sentence as well.
     """
-    pair = re.match(r"(\w+) and (?=\w+ )", message)
-    beginnings = (0, pair.end() if pair is not None and pair[1] in flags else 0)
+    opening = re.match(r"(\w+) (?:(?:and|or|needs) \w+ ?)*", message)
+    end = opening.end() if opening is not None and opening[1] in flags else 0
 
     def flag(found: re.Match[str]) -> str:
-        begins = found.start() in beginnings and message[found.end() : found.end() + 1] == " "
-        is_name = begins or ("_" in found.group() and found.group() not in words)
+        is_name = found.start() < end or ("_" in found.group() and found.group() not in words)
         return flags.get(found.group(), found.group()) if is_name else found.group()
 
     return re.sub(r"(?<![\w/\\.'\"-])\w+(?![\w/\\.'\"-])", flag, message)

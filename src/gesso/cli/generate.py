@@ -77,7 +77,7 @@ def generate(
         raise OptionError("--json and --plain contradict each other", option="plain")
     if choice:
         options["choices"] = (*options.get("choices", ()), *choice)
-    from gesso.train.search_options import SearchOptions
+    from gesso.control.search_options import SearchOptions
 
     asked = SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale, augment)
     if asked.wanted and trace is not None:

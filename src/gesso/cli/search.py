@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gesso.control.search_options import SearchOptions
 from gesso.options import options_of
-from gesso.train.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
@@ -59,8 +59,16 @@ def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options
         facts = [f"{len(found.results)} of {asked.particles} particles finished", f"{found.copies} copies"]
     else:
         assert asked.best_of is not None
-        augment = asked.augmentation()
-        job = search(engine, prompt, best_of=asked.best_of, grader=grader, augment=augment, **asked.choice(), **options)
+        job = search(
+            engine,
+            prompt,
+            best_of=asked.best_of,
+            grader=grader,
+            augment=asked.augmentation(),
+            select=asked.select,
+            at_once=asked.at_once,
+            **options,
+        )
         tried = run_shown(engine, job)
         best, report, passed = tried.best.result, tried.to_dict(), tried.passed
         facts = [f"{len(tried.candidates)} of {asked.best_of} candidates", f"{tried.scoring_passes} scoring passes"]
