@@ -1,46 +1,13 @@
-"""Defines the options by which `generate` and `eval` search among several answers, and runs such a search."""
+"""Runs a search for the best of several answers, and prints it."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gesso.control.search_options import SearchOptions
-from gesso.options import options_of
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
     from gesso.engine.prompt import Prompt
-
-_ROWS = options_of(SearchOptions)
-
-
-def _option(name: str, *flags: str, metavar: str | None = "N", **given: Any) -> Any:
-    """A command's option, with the help of the table unless another is given."""
-    return typer.Option(
-        *flags, metavar=metavar, rich_help_panel=_ROWS[name].group, **{"help": _ROWS[name].help, **given}
-    )
-
-
-BestOf = Annotated[int | None, _option("best_of")]
-Check = Annotated[str | None, _option("check", metavar="NAME")]
-EvaluationCheck = Annotated[
-    str | None,
-    _option(
-        "check",
-        "--check",
-        metavar="NAME",
-        help="Stop at an answer that this finds right: task (the task's own check, by the prompt alone), reference "
-        "(its grader, which knows the right answer: what search could gain at most), or FILE.py:FUNCTION.",
-    ),
-]
-Reference = Annotated[str | None, _option("reference", metavar="TEXT")]
-Select = Annotated[str | None, _option("select", metavar="NAME")]
-AtOnce = Annotated[int, _option("at_once")]
-Particles = Annotated[int | None, _option("particles")]
-ResampleEvery = Annotated[int | None, _option("resample_every")]
-RewardScale = Annotated[float | None, _option("reward_scale", metavar="X")]
-Augment = Annotated[bool | None, _option("augment", "--augment/--no-augment", metavar=None, show_default=False)]
 
 
 def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options: dict[str, Any], as_json: bool) -> int:

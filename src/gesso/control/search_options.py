@@ -1,7 +1,6 @@
 """Holds what a command line or a grid says of a search."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from gesso.errors import OptionError
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from gesso.tasks.base import Task
 
 Select = Literal["likelihood", "consistency"]
-_option = partial(option, field=None, group="Search")
+_SEARCH: dict[str, Any] = {"field": None, "group": "Search"}
 _NEEDED = {"select": "best_of", "at_once": "best_of", "augment": "best_of"}
 _NEEDED |= {"resample_every": "particles", "reward_scale": "particles"}
 """Options that mean nothing without another one, and that."""
@@ -25,32 +24,39 @@ _NEEDED |= {"resample_every": "particles", "reward_scale": "particles"}
 class SearchOptions:
     """Says whether answers are searched for, and how."""
 
-    best_of: int | None = _option(None, "Make up to so many answers, from seeds one after the other, and choose.")
-    check: str | None = _option(
+    best_of: int | None = option(
+        None, "Make up to so many answers, from seeds one after the other, and choose.", **_SEARCH
+    )
+    check: str | None = option(
         None,
         "Stop at an answer that this finds right: a task, such as sudoku, or FILE.py:FUNCTION, which takes prompt and "
         "answer and returns 1 (or true) where it is right, less where it is not.",
+        **_SEARCH,
     )
-    reference: str | None = _option(None, "The right answer, for tasks that cannot tell one by the prompt.")
-    select: Select | None = _option(
+    reference: str | None = option(None, "The right answer, for tasks that cannot tell one by the prompt.", **_SEARCH)
+    select: Select | None = option(
         None,
         "How to choose where no check decides: likelihood (of a token, by the causal pass) or consistency (what most "
         "answers say; the default beside a check).",
+        **_SEARCH,
     )
-    at_once: int = _option(1, "Answers that are made at once before they are checked.")
-    particles: int | None = _option(
+    at_once: int = option(1, "Answers that are made at once before they are checked. [default: 1]", **_SEARCH)
+    particles: int | None = option(
         None,
         "Denoise so many canvases at once, and copy promising ones over others: those that the check scores higher, or "
         "without one those that are surer.",
         minimum=2,
         maximum=256,
+        **_SEARCH,
     )
-    resample_every: int | None = _option(None, "Steps between two such copyings. [default: 4]")
-    reward_scale: float | None = _option(None, "How much more a better score weighs in them. [default: 10]")
-    augment: bool | None = _option(
+    resample_every: int | None = option(None, "Steps between two such copyings. [default: 4]", **_SEARCH)
+    reward_scale: float | None = option(None, "How much more a better score weighs in them. [default: 10]", **_SEARCH)
+    augment: bool | None = option(
         None,
         "Ask for every answer but the first in another form of the same problem, where the check knows such forms "
         "(sudoku: its symmetries). [default: where it does]",
+        flag="--*/--no-*",
+        **_SEARCH,
     )
 
     def __post_init__(self) -> None:
