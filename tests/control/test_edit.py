@@ -209,7 +209,7 @@ def test_at_little_strength_most_of_the_text_stays(tiny: Engine) -> None:
         ("a \u2581 b", {}, "^text: the selection cannot be written exactly"),
         (TEXT, {"strength": 0}, "^strength must be above 0"),
         (TEXT, {"strength": 1.5}, "^strength must be above 0 and at most 1"),
-        (TEXT, {"strength": "low"}, "^strength must be a number of at least 0, got 'low'"),
+        (TEXT, {"strength": "low"}, "^strength must be a number above 0, got 'low'"),
         (TEXT, {"context": -1}, "^context must be an integer"),
         (TEXT, {"raw": True}, "^raw: an edit decides it"),
         (TEXT, {"start_canvas": [5] * CANVAS}, "^start_canvas: an edit decides it"),

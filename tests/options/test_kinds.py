@@ -37,6 +37,12 @@ def test_what_is_no_number_or_out_of_bounds_is_refused(value: Any, message: str)
     assert caught.value.option == "x"
 
 
+@pytest.mark.parametrize(("value", "rule"), [(-1, "a number above 0"), ("3", "a number above 0"), (0, "above 0")])
+def test_a_bound_that_is_not_a_value_itself_is_told_as_one(value: Any, rule: str) -> None:
+    with pytest.raises(OptionError, match=f"^x must be {rule}, got {value!r}$"):
+        Number(above=0).check("x", value)
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "held"),
     [

@@ -1,7 +1,7 @@
 """Implements the `gesso` command. Only this package knows of terminals.
 
 One file a command, each a line in `app`, before which `imports` imports what is the user's own. `option_rows` makes
-`options` of the table of options, the `*_options` files declare what a command has beside them; `attachments` and
+`options` of the table of options, the `*_options` files declare what commands have beside them; `attachments` and
 `conversation` are what `chat` holds; `bench_checks`, `bench_tables` and `doctor_parts` belong to their commands.
 `help` and `completion` are the shell's side; `render` (the live canvas), `progress`, `output` and `session` print;
 `signals`, `interrupt` and `failure` (one line, or JSON) end; `flag_names` writes settings as flags in refusals.

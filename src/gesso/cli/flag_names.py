@@ -1,43 +1,9 @@
 """Names settings as they are written on the command line where one of them is refused."""
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Collection
-from typing import ParamSpec, TypeVar
+from collections.abc import Collection
 
-from gesso.errors import ConfigError, OptionError, UserError
-
-_ARGUMENTS = ("data", "recipe", "model")
-"""Names of parameters without a flag, and one that messages speak of as a thing."""
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def flags_in_refusals(**set_by: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates a command, whose refused settings then speak of its flags, all as an `OptionError`.
-
-    Args:
-        set_by: flags of settings that are named otherwise, such as `keep_checkpoints="--keep"`.
-    """
-
-    def decorate(command: Callable[P, R]) -> Callable[P, R]:
-        options = {name for name in inspect.signature(command).parameters if name not in _ARGUMENTS}
-        flags = {name: f"--{name.replace('_', '-')}" for name in options} | set_by
-
-        @functools.wraps(command)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return command(*args, **kwargs)
-            except (ConfigError, OptionError) as error:
-                named = refusal_with_flags(error, flags)
-                if named is error:
-                    raise
-                raise named from None
-
-        return run
-
-    return decorate
+from gesso.errors import OptionError, UserError
 
 
 def refusal_with_flags(error: UserError, flags: dict[str, str], words: Collection[str] = ()) -> UserError:

@@ -185,7 +185,6 @@ _LOAD = options_of(LoadOptions)
 LOADING = tuple(name for name in _LOAD if name != "adapter")
 """How a model is loaded by a command whose adapters are a server's, or that has none."""
 Model = Annotated[str, flag(_LOAD["model"])]
-Device = Annotated[str, flag(_LOAD["device"])]
 Offline = Annotated[bool, flag(_LOAD["offline"])]
 Server = Annotated[
     str | None,
@@ -223,10 +222,6 @@ Targets = Annotated[
 ]
 Optimizer = Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")]
 Keep = Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")]
-StopAt = Annotated[int | None, typer.Option(metavar="N", help="End after this step; the schedule stays as it is.")]
-MaxMinutes = Annotated[
-    float | None, typer.Option(metavar="X", help="Write a checkpoint and end after so many minutes.")
-]
 Within = Annotated[
     float | None,
     typer.Option(
@@ -234,9 +229,6 @@ Within = Annotated[
         help="What the whole run may take: the learning rate falls along it, so that it is done when it is over.",
     ),
 ]
-Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.")]
-Plot = Annotated[bool, typer.Option("--plot", help="Draw the losses into loss.png at the end.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")]
 Export = Annotated[
     Path | None,
     typer.Option(

@@ -115,7 +115,8 @@ class Number(_Bounded):
     def check(self, name: str, value: Any) -> float:
         least = self.above if self.above is not None else self.minimum
         least = -inf if least is None else least
-        rule = "a number" if least == -inf else f"a number of at least {least:g}"
+        bound = "of at least" if self.above is None else "above"
+        rule = "a number" if least == -inf else f"a number {bound} {least:g}"
         if not is_number(value):
             refuse(name, rule, value)
         try:
