@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.output import print_json
+from gesso.cli.output import note, print_json
 from gesso.cli.serve import adapter_folders
 from gesso.cli.serve_options import Adapters, KvMemory, Running
 from gesso.load_options import LoadOptions
@@ -53,7 +53,6 @@ def batch(
     """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
     from gesso.batch.journal import Journal
     from gesso.cli.failure import needs
-    from gesso.cli.session import note
     from gesso.errors import GessoError, OptionError, UserError
 
     _check_counts(workers=workers, max_num_seqs=max_num_seqs)
@@ -153,7 +152,7 @@ def _application(
     load: LoadOptions, max_num_seqs: int, workers: int, kv_memory: str | None, adapters: list[str]
 ) -> Iterator["FastAPI"]:
     """The server's application over a model of this process; it listens nowhere."""
-    from gesso.cli.adapter_base import note_other_base
+    from gesso.cli.model_notes import note_other_base
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.options.sizes import size_in_bytes
     from gesso.server.app import create_app

@@ -10,7 +10,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.likelihood import measure_likelihood
-from gesso.cli.output import print_json, print_table
+from gesso.cli.output import note, print_json, print_table
 from gesso.control.search_options import SearchOptions
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
@@ -116,7 +116,6 @@ def evaluate(
 
     from rich.console import Console
 
-    from gesso.cli.session import note
     from gesso.errors import OptionError
     from gesso.tasks.registry import default_tasks
 

@@ -148,9 +148,9 @@ def finetune(
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
     import dataclasses
 
-    from gesso.cli.adapter_base import note_other_base
     from gesso.cli.finetune_checks import check_contradictions, check_evaluation
     from gesso.cli.finetune_plan import print_plan
+    from gesso.cli.model_notes import note_other_base
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve, resolve_config

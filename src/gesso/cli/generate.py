@@ -74,8 +74,8 @@ def generate(
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.other_words import is_named, note_no_thinking, suited
-    from gesso.cli.session import note_slow_canvases, present
+    from gesso.cli.model_notes import is_named, note_no_thinking, note_slow_canvases, suited
+    from gesso.cli.session import present
 
     load = suited(load, text, named=is_named(context), options=options, alone=system is None)
     note_no_thinking(load, options)

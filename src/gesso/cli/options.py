@@ -18,6 +18,7 @@ from typer.models import OptionInfo
 
 from gesso.cli.flag_names import refusal_with_flags
 from gesso.cli.option_rows import annotation, flag, parted, read
+from gesso.cli.output import note
 from gesso.errors import ConfigError, OptionError, UserError
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
@@ -162,18 +163,17 @@ def load_engine(load: LoadOptions) -> "Engine":
     Raises:
         UserError: see `gesso.load`.
     """
-    from gesso.cli.adapter_base import note_other_base
-    from gesso.cli.failure import remark
     from gesso.cli.progress import working
 
     given = {name: getattr(load, name) for name in _LOAD if name != "model"}
     with working(f"loading {load.model}"), warnings.catch_warnings():
         # Torch is loaded here, under the same line: it takes longer than many a model.
         from gesso import api
+        from gesso.cli.model_notes import note_other_base
         from gesso.models.other_base import OtherBaseWarning
 
         warnings.simplefilter("ignore", OtherBaseWarning)  # which is said in a line below
-        engine = api.load(load.model, **given, tell=remark)
+        engine = api.load(load.model, **given, tell=note)
     note_other_base(load.adapter, load.model)
     return engine
 

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gesso.cli.output import note, print_json
 from gesso.control.search_options import SearchOptions
 
 if TYPE_CHECKING:
@@ -12,10 +13,8 @@ if TYPE_CHECKING:
 
 def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options: dict[str, Any], as_json: bool) -> int:
     """Runs a search and prints its best answer; returns 1 where there is a check and it finds none right."""
-    from gesso.cli.output import print_json
     from gesso.cli.progress import run_shown, working
     from gesso.cli.render import printable
-    from gesso.cli.session import note
     from gesso.control.search import search
 
     grader = asked.grader()
