@@ -90,7 +90,7 @@ def evaluate(
             "--other-pictures", help="Ask again of another picture: the answer has to change with it.", **_MEASURING
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
+    as_json: opt.AsJsonLine = False,
     failures: Annotated[
         int,
         typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),

@@ -213,6 +213,7 @@ Prompt = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON line with the whole result.", rich_help_panel=OUTPUT)
 ]
+AsJsonLine = Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=OUTPUT)]
 
 ContextParallel = Annotated[
     int, typer.Option(metavar="N", help="Split every sequence over N of the processes that torchrun starts.")
