@@ -92,9 +92,12 @@ def test_an_id_that_stands_twice_is_named(gesso: Gesso, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "0"], "workers must be at least 1"),
-        (["--max-num-seqs", "0"], "--max-num-seqs must be at least 1, got 0"),
-        (["--server", "http://127.0.0.1:1", "--max-num-seqs", "-3"], "--max-num-seqs must be at least 1, got -3"),
+        (["--workers", "0"], "--workers must be an integer of at least 1"),
+        (["--max-num-seqs", "0"], "--max-num-seqs must be an integer of at least 1, got 0"),
+        (
+            ["--server", "http://127.0.0.1:1", "--max-num-seqs", "-3"],
+            "--max-num-seqs must be an integer of at least 1, got -3",
+        ),
         (["--out", "."], ". is a folder"),
         (["--server", "http://127.0.0.1:1", "--adapter", "a=b"], "--server has its own model"),
         (["--server", "nowhere"], "is no address"),

@@ -1,15 +1,30 @@
 """Settings that are refused are named as they are written on the command line."""
 
 import inspect
+from typing import Annotated
 
 import pytest
+import typer
 
-from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli import options as opt
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 
 
-@flags_in_refusals(keep_checkpoints="--keep")
-def command(error: UserError, learning_rate: float = 1.0, patience: int = 0) -> int:
+@opt.takes(set_by={"keep_checkpoints": "--keep"})
+def command(
+    error: Annotated[UserError, typer.Option()],
+    learning_rate: Annotated[float, typer.Option()] = 1.0,
+    patience: Annotated[int, typer.Option("-p", "--patience")] = 0,
+    model: Annotated[str, typer.Option("--model")] = "mini",
+) -> int:
+    """Does nothing."""
+    raise error
+
+
+@opt.takes()
+def command_without_settings(
+    error: Annotated[UserError, typer.Option()], learning_rate: Annotated[float, typer.Option()] = 1.0
+) -> int:
     """Does nothing."""
     raise error
 
@@ -21,6 +36,7 @@ def command(error: UserError, learning_rate: float = 1.0, patience: int = 0) -> 
         ("keep_checkpoints must be at least 1", "--keep must be at least 1", "keep"),
         ("patience and keep_checkpoints contradict", "--patience and --keep contradict", "patience"),
         ("patience and error contradict patience", "--patience and --error contradict patience", "patience"),
+        ("patience needs error or keep_checkpoints: no", "--patience needs --error or --keep: no", "patience"),
         ("patience has to have patience", "--patience has to have patience", "patience"),
         ("too small a learning_rate, and no patience", "too small a --learning-rate, and no patience", "learning_rate"),
     ],
@@ -28,7 +44,7 @@ def command(error: UserError, learning_rate: float = 1.0, patience: int = 0) -> 
 @pytest.mark.parametrize("kind", [ConfigError, OptionError])
 def test_settings_become_flags(kind: type[UserError], said: str, read: str, option: str) -> None:
     with pytest.raises(OptionError) as info:
-        command(kind(said, hint="do"))
+        command(error=kind(said, hint="do"))
     assert (str(info.value), info.value.option, info.value.hint) == (read, option, "do")
 
 
@@ -42,14 +58,22 @@ def test_settings_become_flags(kind: type[UserError], said: str, read: str, opti
         OptionError("another process trains into runs/learning_rate"),
         OptionError("patience/x has no tokenizer.json"),
         OptionError("'learning_rate' is no method"),
+        OptionError("model has no canvases"),
     ],
 )
 def test_what_names_no_setting_stays_as_it_is(error: UserError) -> None:
     with pytest.raises(type(error)) as info:
-        command(error)
+        command(error=error)
+    assert info.value is error
+
+
+def test_a_config_is_a_file_where_no_flag_sets_it() -> None:
+    error = ConfigError("learning_rate must be above 0")
+    with pytest.raises(ConfigError) as info:
+        command_without_settings(error=error)
     assert info.value is error
 
 
 def test_the_command_keeps_its_parameters() -> None:
-    assert [*inspect.signature(command).parameters] == ["error", "learning_rate", "patience"]
+    assert [*inspect.signature(command).parameters] == ["error", "learning_rate", "patience", "model"]
     assert command.__doc__ == "Does nothing."

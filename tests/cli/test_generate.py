@@ -17,7 +17,7 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
-from gesso.cli import session
+from gesso.cli import model_notes
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
@@ -134,7 +134,7 @@ def test_a_constraint_holds(gesso: Gesso, options: list[str], pattern: str, seed
 
 
 def test_a_large_model_on_a_cpu_says_what_is_quicker(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "LARGE", 1)
+    monkeypatch.setattr(model_notes, "LARGE", 1)
     told = "B active parameters on a CPU: --mode auto writes token by token where that is quicker\n"
     assert gesso("generate", PROMPT, "--seed", 1, "--plain").err.endswith(told)
     assert told in gesso("chat", "-m", "mini", stdin="x\n").err
@@ -272,8 +272,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["replay", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
     (["replay", "nosuch.jsonl", "--speed", "-1"], "--speed must be at least 0"),
     (["train", "frobnicate"], "no recipe 'frobnicate'; known: mini"),
-    (["train", "mini", "--stop-at", "0"], "--stop-at must be above 0"),
-    (["train", "mini", "--max-minutes", "-1"], "--max-minutes must be above 0"),
+    (["train", "mini", "--stop-at", "0"], "--stop-at must be an integer of at least 1"),
+    (["train", "mini", "--max-minutes", "-1"], "--max-minutes must be a number above 0"),
     (["train", "mini", "--within", "0"], "--within must be above 0 and finite, got 0"),
     (["train", "mini", "--threads", "none"], "Invalid value for '--threads'"),
     (["eval", "--task", "frobnicate"], "no task 'frobnicate'; known: json, code"),

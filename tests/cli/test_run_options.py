@@ -19,8 +19,8 @@ COMMANDS = (
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--stop-at", 0), "--stop-at must be above 0, got 0"),
-        (("--max-minutes", "nan"), "--max-minutes must be above 0, got nan"),
+        (("--stop-at", 0), "--stop-at must be an integer of at least 1, got 0"),
+        (("--max-minutes", "nan"), "--max-minutes must be a finite number, got nan"),
         (("--threads", 0), "--threads must be an integer of at least 1, got 0"),
         (("--device", "abacus"), "'abacus' does not exist"),
         (("--out", "{file}"), "{file} is a file, and it names a folder"),

@@ -64,7 +64,7 @@ def test_particles(gesso: Gesso) -> None:
         (("--best-of", 2, "--augment"), "--augment needs --check"),
         (
             ("--best-of", 2, "--check", "arithmetic", "--augment"),
-            "--augment: the check arithmetic has no other forms of a prompt",
+            "--augment needs other forms of a prompt, and the check arithmetic has none",
         ),
         (("--reference", "5", "--best-of", 2), "--reference needs --check"),
         (("--resample-every", 2), "--resample-every needs --particles"),

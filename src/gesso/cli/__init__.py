@@ -1,11 +1,12 @@
 """Implements the `gesso` command. Only this package knows of terminals.
 
 One file a command, each a line in `app`, before which `imports` imports what is the user's own. `option_rows` makes
-`options` of the table of options, the `*_options` files declare what a command has beside them; `attachments` and
+`options` of the table of options, the `*_options` files declare what commands have beside them; `attachments` and
 `conversation` are what `chat` holds; `bench_checks`, `bench_tables` and `doctor_parts` belong to their commands.
-`help` and `completion` are the shell's side; `render` (the live canvas), `progress`, `output` and `session` print;
-`signals`, `interrupt` and `failure` (one line, or JSON) end; `flag_names` writes settings as flags in refusals.
-`reference` writes docs/cli.md and docs/api.md from the table, with what `reference_classes` reads of classes.
+`help` and `completion` are the shell's side; `render` (the live canvas), `progress`, `output` and `session` print,
+`model_notes` says what is to be known of a model and chooses one by the prompt; `signals`, `interrupt` and `failure`
+(one line, or JSON) end; `flag_names` writes settings as flags in refusals. `reference` writes docs/cli.md and
+docs/api.md from the table, with what `reference_classes` reads of classes.
 """
 
 
@@ -19,9 +20,8 @@ def main() -> None:
     import sys
     import warnings
 
-    from gesso.cli.failure import remark
     from gesso.cli.imports import import_first
-    from gesso.cli.output import open_closed_streams, print_anything
+    from gesso.cli.output import note, open_closed_streams, print_anything
     from gesso.cli.progress import is_screen
     from gesso.cli.signals import INTERRUPTED
 
@@ -43,6 +43,6 @@ def main() -> None:
         SIGNALS.running = False
         code = INTERRUPTED
     if code == INTERRUPTED:
-        remark(SIGNALS.line())
+        note(SIGNALS.line())
         code = SIGNALS.exit_code()
     sys.exit(code)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.output import print_json
+from gesso.cli.output import note, print_json
 from gesso.cli.serve import adapter_folders
 from gesso.cli.serve_options import Adapters, KvMemory, Running
 from gesso.load_options import LoadOptions
+from gesso.options import Integer
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -53,10 +54,11 @@ def batch(
     """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
     from gesso.batch.journal import Journal
     from gesso.cli.failure import needs
-    from gesso.cli.session import note
     from gesso.errors import GessoError, OptionError, UserError
 
-    _check_counts(workers=workers, max_num_seqs=max_num_seqs)
+    at_once = max_num_seqs if workers is None else workers
+    Integer(minimum=1).check("max_num_seqs", max_num_seqs)
+    Integer(minimum=1).check("workers", at_once)
     if server is not None and (load != LoadOptions() or kv_memory is not None or adapter):
         raise OptionError(
             "--server has its own model: leave out --model, --adapter and what loads them", option="server"
@@ -73,18 +75,16 @@ def batch(
         if scanned.problem is not None:
             note(f"{input}: {scanned.bad} of {scanned.lines} lines cannot be asked: {scanned.problem.message}")
         if there < scanned.lines:
-            at_once = workers or max_num_seqs
             try:
-                with needs("server", "batches need"):
+                with needs("server", "batches need"), contextlib.ExitStack() as stack:
+                    from gesso.batch.ask import in_process, over_http
+
                     if server is not None:
-                        from gesso.batch.ask import over_http
-
-                        _run(over_http(server, api_key), input, scanned, journal, at_once)
+                        ask = over_http(server, api_key)
                     else:
-                        with _application(load, max_num_seqs, at_once, kv_memory, adapter or []) as app:
-                            from gesso.batch.ask import in_process
-
-                            _run(in_process(app), input, scanned, journal, at_once)
+                        app = _application(load, max_num_seqs, at_once, kv_memory, adapter or [])
+                        ask = in_process(stack.enter_context(app))
+                    _run(ask, input, scanned, journal, at_once)
             except UserError:
                 # The same command would be refused again.
                 raise
@@ -99,14 +99,6 @@ def batch(
     else:
         print(f"{out}: {counts['answered']} lines, {counts['failed']} of them errors")
     return 1 if counts["failed"] == scanned.lines else 0
-
-
-def _check_counts(**counts: int | None) -> None:
-    from gesso.errors import OptionError
-
-    for option, value in counts.items():
-        if value is not None and value < 1:
-            raise OptionError(f"{option} must be at least 1, got {value}", option=option)
 
 
 def _scanned(file: Path, out: Path) -> "Scan":
@@ -153,7 +145,7 @@ def _application(
     load: LoadOptions, max_num_seqs: int, workers: int, kv_memory: str | None, adapters: list[str]
 ) -> Iterator["FastAPI"]:
     """The server's application over a model of this process; it listens nowhere."""
-    from gesso.cli.adapter_base import note_other_base
+    from gesso.cli.model_notes import note_other_base
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.options.sizes import size_in_bytes
     from gesso.server.app import create_app

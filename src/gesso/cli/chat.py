@@ -13,6 +13,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.attachments import COMMANDS, Attachments
 from gesso.cli.conversation import FENCE, Conversation
+from gesso.cli.output import note
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
@@ -53,8 +54,8 @@ def chat(
 ) -> int:
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.other_words import is_named, note_no_thinking, note_other_words
-    from gesso.cli.session import note, note_slow_canvases, present
+    from gesso.cli.model_notes import is_named, note_no_thinking, note_other_words, note_slow_canvases
+    from gesso.cli.session import present
     from gesso.errors import GessoError, UserError
 
     partner: Any
@@ -108,7 +109,6 @@ def chat(
 @contextlib.contextmanager
 def _noted(kind: type[Exception]) -> Iterator[list[Exception]]:
     """Prints an error of this kind and goes on behind the block; it is in the list that is yielded."""
-    from gesso.cli.session import note
 
     caught: list[Exception] = []
     try:
@@ -119,7 +119,6 @@ def _noted(kind: type[Exception]) -> Iterator[list[Exception]]:
 
 
 def _note_warnings(result: "GenerationResult") -> None:
-    from gesso.cli.session import note
 
     for warning in result.warnings:
         note(warning)
@@ -141,7 +140,6 @@ def _with_try(options: dict[str, Any], tries: int) -> dict[str, Any]:
 
 def _heard(line: str, said: Conversation, attached: Attachments) -> bool:
     """Does what a message or a command says; returns whether an answer is asked for."""
-    from gesso.cli.session import note
 
     command, _, rest = line.partition(" ")
     if command == "/retry" and not rest.strip():

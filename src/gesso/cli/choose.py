@@ -48,7 +48,7 @@ def choose(
     if not answers:
         raise OptionError("give the answers, as in --options yes,no,unsure", option="options")
     text = read_prompt(prompt)
-    from gesso.cli.other_words import is_named, suited
+    from gesso.cli.model_notes import is_named, suited
 
     load = suited(load, text, named=is_named(context), beside="\n".join(answers), alone=system is None)
     engine = opt.load_engine(load)

@@ -3,17 +3,14 @@
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from gesso.cli import options as opt
 from gesso.cli.doctor_parts import NEEDED, missing_parts, version_of
 from gesso.cli.output import format_bytes, print_table
 
 if TYPE_CHECKING:
     import torch
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line.")]
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
@@ -29,7 +26,7 @@ SECONDS = 0.1
 """Seconds for which a rate is measured, and longer by the call that exceeds them."""
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(as_json: opt.AsJsonLine = False) -> None:
     """Show versions, devices, measured rates and caches, and how to install what is missing."""
     from gesso.cli.output import print_json
     from gesso.cli.progress import working

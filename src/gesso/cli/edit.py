@@ -9,7 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import check_replaceable, read_text, write_atomically
-from gesso.cli.output import print_json
+from gesso.cli.output import note, print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -83,8 +83,7 @@ def edit(
     if in_place or interactive:
         check_replaceable(Path(file))
     selected = selection.of(text).selected
-    from gesso.cli.other_words import is_named, suited
-    from gesso.cli.session import note
+    from gesso.cli.model_notes import is_named, suited
     from gesso.tasks.edit_prompt import edit_prompt
 
     named = is_named(called) or strength is not None

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli import search
 from gesso.cli.likelihood import measure_likelihood
-from gesso.cli.output import print_json, print_table
+from gesso.cli.output import note, print_json, print_table
+from gesso.control.search_options import SearchOptions
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
-from gesso.train.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,15 +41,22 @@ _DENOISING = (
 )
 EXAMPLES = 200
 _MEASURING = {"rich_help_panel": "Measuring"}
+_HELPS = {
+    "check": "Stop at an answer that this finds right: task (the task's own check, by the prompt alone), reference "
+    "(its grader, which knows the right answer: what search could gain at most), or FILE.py:FUNCTION."
+}
 
 
 @opt.takes(
     (*_DENOISING, *opt.strategy_options()),
+    but=("reference",),
     load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"),
+    helps=_HELPS,
 )
 def evaluate(
     options: dict[str, Any],
     load: LoadOptions,
+    search: SearchOptions,
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
     ] = DEFAULT_MODEL,
@@ -84,7 +90,7 @@ def evaluate(
             "--other-pictures", help="Ask again of another picture: the answer has to change with it.", **_MEASURING
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
+    as_json: opt.AsJsonLine = False,
     failures: Annotated[
         int,
         typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),
@@ -104,31 +110,20 @@ def evaluate(
             metavar="N", help="Noisy copies of each canvas for that bound; 0 leaves it out. [default: 32]", **_MEASURING
         ),
     ] = None,
-    best_of: search.BestOf = None,
-    check: search.EvaluationCheck = None,
-    select: search.Select = None,
-    at_once: search.AtOnce = 1,
-    particles: search.Particles = None,
-    resample_every: search.ResampleEvery = None,
-    reward_scale: search.RewardScale = None,
-    augment: search.Augment = None,
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
 
     from rich.console import Console
 
-    from gesso.cli.session import note
     from gesso.errors import OptionError
     from gesso.tasks.registry import default_tasks
 
     if failures < 0:
         raise OptionError(f"--failures must be at least 0, got {failures}", option="failures")
-    # Made before anything else: it refuses what goes with nothing.
-    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
     if likelihood is not None or samples is not None:
-        others = {"task": task, "best_of": best_of, "particles": particles, "failures": failures or None, **options}
-        others |= {"other_pictures": other_pictures or None, "data": data}
+        others = {"task": task, "best_of": search.best_of, "particles": search.particles, "data": data, **options}
+        others |= {"failures": failures or None, "other_pictures": other_pictures or None}
         model_load = dataclasses.replace(load, model=model)
         return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
     if examples is not None and examples < 1:
@@ -136,10 +131,9 @@ def evaluate(
     for name, value in (("task", task), ("other_pictures", other_pictures)):
         if data and value:
             raise OptionError(f"--{name.replace('_', '-')} does not go with --data", option=name)
-    if data and check in ("task", "reference"):
-        raise OptionError(
-            f"--check {check} knows a task's own prompts: with --data name FILE.py:FUNCTION", option="check"
-        )
+    if data and search.check in ("task", "reference"):
+        message = f"--check {search.check} knows a task's own prompts: with --data name FILE.py:FUNCTION"
+        raise OptionError(message, option="check")
     planned = _of_files(data, examples, seed) if data else _of_tasks(task or default_tasks(model), examples, seed)
     names = list(planned)
     from gesso.train.evaluate import evaluate_examples
@@ -152,7 +146,7 @@ def evaluate(
             with console.status(name) as status:
                 cases = draw()
                 status.update(f"{name}: {len(cases)} prompts")
-                score = evaluate_examples(engine, measured, cases, seed, options, asked, other_pictures=other_pictures)
+                score = evaluate_examples(engine, measured, cases, seed, options, search, other_pictures=other_pictures)
                 scores.append(score)
     left = names[len(scores) :]
     if as_json:

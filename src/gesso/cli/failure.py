@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gesso.cli.output import print_json
+from gesso.cli.output import note, print_json
 from gesso.errors import GessoError, OptionError
 
 
@@ -35,9 +35,9 @@ def fail(
             sys.stdout.flush()
     except OSError:
         drop_output()
-    remark("gesso: " + message)
+    note("gesso: " + message)
     if hint:
-        remark("  " + hint)
+        note("  " + hint)
     return code
 
 
@@ -59,12 +59,6 @@ def needs(extra: str, what: str) -> Iterator[None]:
         from gesso.extras import pip_install
 
         raise OptionError(f"{error.name} is missing; {what} {pip_install(extra)}") from None
-
-
-def remark(line: str) -> None:
-    """Prints a line for the person on standard error, if it is there."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr)
 
 
 def drop_output() -> None:

@@ -83,7 +83,7 @@ def fill(
         check_replaceable(Path(file))
     if output is not None:
         check_output(output, "output")
-    from gesso.cli.other_words import is_named, suited
+    from gesso.cli.model_notes import is_named, suited
 
     around = "\n".join(document.texts)
     of_canvases = [name for name in options if (name, options[name]) != ("mode", "ar")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gesso.train.config import Optimizer, Precision
@@ -25,13 +25,16 @@ SamplePrompts = Annotated[
 HeldOutFiles = Annotated[list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.")]
 
 
-@flags_in_refusals(
-    keep_checkpoints="--keep",
-    own_draft_probability="--own-drafts",
-    own_draft_rounds="--draft-rounds",
-    within_minutes="--within",
+@opt.takes(
+    set_by={
+        "keep_checkpoints": "--keep",
+        "own_draft_probability": "--own-drafts",
+        "own_draft_rounds": "--draft-rounds",
+        "within_minutes": "--within",
+    }
 )
 def finetune(
+    run: RunOptions,
     data: Files = None,
     out: Out = None,
     model: opt.Model = "mini",
@@ -138,23 +141,16 @@ def finetune(
     patience: Annotated[int, typer.Option(help="End after so many evaluations without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
-    stop_at: opt.StopAt = None,
     within: opt.Within = None,
-    max_minutes: opt.MaxMinutes = None,
     estimate: opt.Estimate = False,
-    plot: opt.Plot = False,
-    tensorboard: opt.TensorBoard = False,
-    threads: opt.Threads = None,
-    device: opt.Device = "auto",
     offline: opt.Offline = False,
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
     import dataclasses
 
-    from gesso.cli.adapter_base import note_other_base
     from gesso.cli.finetune_checks import check_contradictions, check_evaluation
     from gesso.cli.finetune_plan import print_plan
-    from gesso.cli.run_options import RunOptions
+    from gesso.cli.model_notes import note_other_base
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve, resolve_config
@@ -247,14 +243,13 @@ def finetune(
             lora,
             tokens=max_length,
             images=(data or [], image_budget, train_vision),
-            device=device,
+            device=run.device,
         )
     if not data or out is None:
         raise OptionError(
             "gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine", option="out"
         )
-    result = "model" if method == "full" else "adapter"
-    run = RunOptions(out, device, stop_at, max_minutes, threads, plot, tensorboard, result=result)
+    run.prepare(out, result="model" if method == "full" else "adapter")
     rate, rate_is = (learning_rate, "") if learning_rate is not None else rate_of_run(out, plan.method)
     folder = resolve(model, offline=offline)
     note_other_base(adapter, model)
@@ -274,4 +269,4 @@ def finetune(
 
     if is_main_process():
         print_plan(recipe, vary_copies, settings.evaluation_examples if every else 0, rate_is)
-    return run_command(recipe, run, partial(print_result, recipe, out))
+    return run_command(recipe, out, run, partial(print_result, recipe, out))

@@ -1,43 +1,9 @@
 """Names settings as they are written on the command line where one of them is refused."""
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Collection
-from typing import ParamSpec, TypeVar
+from collections.abc import Collection
 
-from gesso.errors import ConfigError, OptionError, UserError
-
-_ARGUMENTS = ("data", "recipe", "model")
-"""Names of parameters without a flag, and one that messages speak of as a thing."""
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def flags_in_refusals(**set_by: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates a command, whose refused settings then speak of its flags, all as an `OptionError`.
-
-    Args:
-        set_by: flags of settings that are named otherwise, such as `keep_checkpoints="--keep"`.
-    """
-
-    def decorate(command: Callable[P, R]) -> Callable[P, R]:
-        options = {name for name in inspect.signature(command).parameters if name not in _ARGUMENTS}
-        flags = {name: f"--{name.replace('_', '-')}" for name in options} | set_by
-
-        @functools.wraps(command)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return command(*args, **kwargs)
-            except (ConfigError, OptionError) as error:
-                named = refusal_with_flags(error, flags)
-                if named is error:
-                    raise
-                raise named from None
-
-        return run
-
-    return decorate
+from gesso.errors import OptionError, UserError
 
 
 def refusal_with_flags(error: UserError, flags: dict[str, str], words: Collection[str] = ()) -> UserError:
@@ -56,17 +22,16 @@ def refusal_with_flags(error: UserError, flags: dict[str, str], words: Collectio
 
 def with_flags(message: str, flags: dict[str, str], words: Collection[str] = ()) -> str:
     """Returns the message with flags for names, but within paths and quotes. One without `_` may be a word of the
-    sentence; where a value follows at the beginning it is the setting's, and so is the second of two that begin it.
+    sentence; where a value follows at the beginning it is the setting's, and so are those that it needs or stands with.
 
     Args:
         words: names that are other things, too, such as a sampler's; these may be words of the sentence as well.
     """
-    pair = re.match(r"(\w+) and (?=\w+ )", message)
-    beginnings = (0, pair.end() if pair is not None and pair[1] in flags else 0)
+    opening = re.match(r"(\w+) (?:(?:and|or|needs) \w+ ?)*", message)
+    end = opening.end() if opening is not None and opening[1] in flags else 0
 
     def flag(found: re.Match[str]) -> str:
-        begins = found.start() in beginnings and message[found.end() : found.end() + 1] == " "
-        is_name = begins or ("_" in found.group() and found.group() not in words)
+        is_name = found.start() < end or ("_" in found.group() and found.group() not in words)
         return flags.get(found.group(), found.group()) if is_name else found.group()
 
     return re.sub(r"(?<![\w/\\.'\"-])\w+(?![\w/\\.'\"-])", flag, message)

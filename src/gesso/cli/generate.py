@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli import search
 from gesso.cli.files import check_output
 from gesso.cli.progress import is_screen
+from gesso.cli.search import run_search
 from gesso.cli.signals import INTERRUPTED
+from gesso.control.search_options import SearchOptions
 from gesso.generation import engine_options
 from gesso.load_options import LoadOptions
 
@@ -43,21 +44,13 @@ def generate(
     context: typer.Context,
     options: dict[str, Any],
     load: LoadOptions,
+    search: SearchOptions,
     prompt: opt.Prompt = None,
     system: opt.System = None,
     choice: opt.OneChoice = None,
     as_json: opt.AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
-    best_of: search.BestOf = None,
-    check: search.Check = None,
-    reference: search.Reference = None,
-    select: search.Select = None,
-    at_once: search.AtOnce = 1,
-    particles: search.Particles = None,
-    resample_every: search.ResampleEvery = None,
-    reward_scale: search.RewardScale = None,
-    augment: search.Augment = None,
 ) -> int:
     """Generate text, and watch the canvas resolve.
 
@@ -77,15 +70,12 @@ def generate(
         raise OptionError("--json and --plain contradict each other", option="plain")
     if choice:
         options["choices"] = (*options.get("choices", ()), *choice)
-    from gesso.train.search_options import SearchOptions
-
-    asked = SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale, augment)
-    if asked.wanted and trace is not None:
+    if search.wanted and trace is not None:
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.other_words import is_named, note_no_thinking, suited
-    from gesso.cli.session import note_slow_canvases, present
+    from gesso.cli.model_notes import is_named, note_no_thinking, note_slow_canvases, suited
+    from gesso.cli.session import present
 
     load = suited(load, text, named=is_named(context), options=options, alone=system is None)
     note_no_thinking(load, options)
@@ -96,8 +86,8 @@ def generate(
 
     message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
-    if asked.wanted:
-        return search.run_search(engine, text if raw else conversation, asked, options, as_json)
+    if search.wanted:
+        return run_search(engine, text if raw else conversation, search, options, as_json)
     live = not (as_json or plain) and is_screen(sys.stdout)
     stream: Stream = engine.stream(text if raw else conversation, frames=live or trace is not None, **options)
     events: Iterator[Event] = iter(stream)

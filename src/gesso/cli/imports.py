@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gesso.cli.failure import remark
+from gesso.cli.output import note
 from gesso.errors import OptionError
 from gesso.generation import engine_options
 from gesso.options.user_code import IMPORT, import_named
@@ -26,8 +26,8 @@ def import_first(arguments: Sequence[str]) -> bool:
         import_named()
         engine_options()  # which refuses what they register under a name that an option has
     except (OptionError, TypeError) as error:
-        remark(f"gesso: {error}")
-        remark(f"  {FLAG} or {IMPORT} names it")
+        note(f"gesso: {error}")
+        note(f"  {FLAG} or {IMPORT} names it")
         return False
     return True
 

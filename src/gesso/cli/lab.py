@@ -65,7 +65,7 @@ def lab(
         Path | None,
         typer.Option(metavar="FILE", help="Write tables and plots as a page of HTML.", rich_help_panel=opt.OUTPUT),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
+    as_json: opt.AsJsonLine = False,
 ) -> int:
     """Compare settings on tasks: a grid with paired seeds, intervals and tests, which goes on where it ended."""
     import dataclasses

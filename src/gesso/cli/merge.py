@@ -20,8 +20,7 @@ def merge(
     offline: opt.Offline = False,
 ) -> int:
     """Fold an adapter into its model; the result is a checkpoint that gesso and transformers load."""
-    from gesso.cli.adapter_base import note_other_base
-    from gesso.cli.other_words import is_named
+    from gesso.cli.model_notes import is_named, note_other_base
     from gesso.errors import OptionError
     from gesso.models.adapter_files import base_of, load_adapter
     from gesso.models.adapters import merge as fold

@@ -22,7 +22,6 @@ models = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=False,
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 UNTRAINED = "format only: it was not trained for them"
 """Said of tool calls or thinking that a model's tokenizer and template know, and the model does not."""
 UNKNOWN = "in its format; no card says whether it was trained for them"
@@ -30,7 +29,7 @@ UNKNOWN = "in its format; no card says whether it was trained for them"
 
 
 @models.callback()
-def _list(context: typer.Context, as_json: AsJson = False) -> None:
+def _list(context: typer.Context, as_json: opt.AsJsonLine = False) -> None:
     if context.invoked_subcommand is not None:
         if as_json:
             raise OptionError("--json stands behind the name: gesso models show NAME --json", option="as_json")
@@ -73,7 +72,7 @@ def show(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
     ],
-    as_json: AsJson = False,
+    as_json: opt.AsJsonLine = False,
     offline: opt.Offline = False,
     device_memory: Annotated[
         str | None,

@@ -105,7 +105,7 @@ def annotation(row: Option) -> Any:
     given."""
     kind = row.kind
     if isinstance(kind, Switch):
-        return bool
+        return bool | None if row.optional else bool
     if isinstance(kind, Integer | OneOf | Number):
         return (float if isinstance(kind, Number) else int) | None
     if isinstance(kind, Files):  # not as paths, in which an address would lose a slash

@@ -24,6 +24,12 @@ def print_json(value: Any) -> None:
     print(line if has_all else json.dumps(value))
 
 
+def note(line: str) -> None:
+    """Prints a line for the person on standard error, if it is there: no part of the output."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr)
+
+
 def format_bytes(number: int, digits: int = 1) -> str:
     """Writes a number of bytes, with so many digits behind the point."""
     return f"{number / 1e9:,.{digits}f} GB" if number >= 1e9 else f"{number / 1e6:,.{digits}f} MB"

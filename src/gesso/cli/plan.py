@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gesso.cli import options as opt
 from gesso.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ Price = Annotated[float | None, typer.Option(metavar="X", help="Of one replica a
 Running = Annotated[int, typer.Option(metavar="N", help="Requests that a replica runs at once.", **_PLAN)]
 Utilization = Annotated[float, typer.Option(metavar="X", help="Share of its capacity to plan for.", **_PLAN)]
 Spare = Annotated[int, typer.Option(metavar="N", help="Replicas that may be lost.", **_PLAN)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line.", **_PLAN)]
 
 
 def plan(
@@ -65,7 +65,7 @@ def plan(
     max_num_seqs: Running = 8,
     utilization: Utilization = 0.7,
     spare: Spare = 1,
-    as_json: AsJson = False,
+    as_json: opt.AsJsonLine = False,
 ) -> int:
     """Plan how many replicas so many users need, and play minutes of the busiest hour and a fault over them."""
     from gesso.bench.cells import Cell

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import quantize_options as formats
-from gesso.cli.failure import remark
-from gesso.cli.output import format_bytes
+from gesso.cli.output import format_bytes, note
 from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def pull(
             assert out is not None
             _pull_quantized(model, out, quantize, fit, *parts)
     except KeyboardInterrupt:
-        remark("gesso: stopped; the same command again goes on where it was")
+        note("gesso: stopped; the same command again goes on where it was")
         raise
     return 0
 

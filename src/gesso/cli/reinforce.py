@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gesso.train.config import Optimizer, Precision
@@ -33,8 +33,9 @@ Reward = Annotated[
 ]
 
 
-@flags_in_refusals(keep_checkpoints="--keep", kl_weight="--kl")
+@opt.takes(set_by={"keep_checkpoints": "--keep", "kl_weight": "--kl"})
 def reinforce(
+    run: RunOptions,
     model: Model = "mini",
     out: Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")] = None,
     task: Tasks = None,
@@ -75,16 +76,9 @@ def reinforce(
     evaluate_every: Annotated[int, typer.Option(help="Steps between answers to held-out prompts; 0 never.")] = 0,
     evaluation_examples: Annotated[int, typer.Option(help="So many of them.")] = 64,
     patience: Annotated[int, typer.Option(help="End after so many of these without a better reward; 0 never.")] = 0,
-    stop_at: opt.StopAt = None,
-    max_minutes: opt.MaxMinutes = None,
-    plot: opt.Plot = False,
-    tensorboard: opt.TensorBoard = False,
-    threads: opt.Threads = None,
-    device: opt.Device = "auto",
     offline: opt.Offline = False,
 ) -> int:
     """Let a model learn from rewards of its own answers; the result is OUT/adapter, or OUT/model with --method full."""
-    from gesso.cli.run_options import RunOptions
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
@@ -102,8 +96,7 @@ def reinforce(
         raise OptionError(
             "gesso reinforce needs --out, as in: gesso reinforce mini --task arithmetic --out runs/mine", option="out"
         )
-    result = "model" if method == "full" else "adapter"
-    run = RunOptions(out, device, stop_at, max_minutes, threads, plot, tensorboard, result=result)
+    run.prepare(out, result="model" if method == "full" else "adapter")
     usual = LoraConfig()
     policy = PolicyConfig(
         group_size=group_size,
@@ -144,4 +137,4 @@ def reinforce(
     )
     from gesso.cli.training import print_result, run_command
 
-    return run_command(recipe, run, partial(print_result, recipe, out))
+    return run_command(recipe, out, run, partial(print_result, recipe, out))

@@ -1,5 +1,5 @@
-"""Holds the options that all commands that train share, and refuses what is impossible of them before anything is read.
-Imported when a run starts."""
+"""Declares the options that all commands that train share, and refuses what is impossible of them before anything is
+read."""
 
 import contextlib
 import json
@@ -10,10 +10,8 @@ from pathlib import Path
 
 from gesso.errors import OptionError
 from gesso.extras import pip_install
-from gesso.models.device import pick_device
-from gesso.nn.cpu_threads import decide
-from gesso.options import keyword
-from gesso.train.checkpoint import checkpoints
+from gesso.load_options import MODEL
+from gesso.options import checked, option
 
 STATE = "trainer.json"
 """What a run writes beside its weights (`gesso.train.checkpoint`, which takes long to import)."""
@@ -23,60 +21,69 @@ EXPORTS = "exports.txt"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Says where a run lies and computes, when it ends and what it shows. Threads are taken when this is made.
+    """Says when a run ends, what it shows and where it computes.
 
     Raises:
-        OptionError: an option that is impossible, one whose package is not installed, or a folder that cannot be one
-            or holds what is not this run's.
+        OptionError: an option that is impossible, or one whose package is not installed.
     """
 
-    out: Path
-    device: str
-    stop_at: int | None
-    max_minutes: float | None
-    threads: int | None
-    plot: bool
-    tensorboard: bool
-    result: str | None = None
-    """Name of the folder in `out` where the result ends; None where there is none besides checkpoints."""
-    export: Path | None = None
+    stop_at: int | None = option(None, "End after this step; the schedule stays as it is.", minimum=1, field=None)
+    max_minutes: float | None = option(None, "Write a checkpoint and end after so many minutes.", above=0, field=None)
+    plot: bool = option(False, "Draw the losses into loss.png at the end.", field=None)
+    tensorboard: bool = option(False, "Write TensorBoard's files as well.", field=None)
+    threads: int | None = option(None, "CPU threads; all cores without it.", minimum=1, maximum=1024, field=None)
+    device: str = option("auto", "auto, cpu, cuda or mps.", field=None, group=MODEL)
 
     def __post_init__(self) -> None:
-        if self.stop_at is not None and self.stop_at < 1:
-            raise OptionError(f"--stop-at must be above 0, got {self.stop_at}", option=keyword("--stop-at"))
-        if self.max_minutes is not None and not self.max_minutes > 0:
-            raise OptionError(f"--max-minutes must be above 0, got {self.max_minutes}", option=keyword("--max-minutes"))
-        for option, wanted, package in (
+        checked(self)
+        for name, wanted, package in (
             ("plot", self.plot, "matplotlib"),
             ("tensorboard", self.tensorboard, "tensorboard"),
         ):
             if wanted and find_spec(package) is None:
-                raise OptionError(f"--{option} needs {package}: {pip_install('train')}", option=option)
+                raise OptionError(f"--{name} needs {package}: {pip_install('train')}", option=name)
+
+    def prepare(self, out: Path, *, result: str | None = None, export: Path | None = None) -> None:
+        """Refuses a machine or folders that cannot be a run's, and takes the threads.
+
+        Args:
+            out: where the run lies.
+            result: the folder in `out` where the result ends; None where there is none besides checkpoints.
+            export: where the result is written as well.
+
+        Raises:
+            OptionError: a device that does not exist, or a folder that cannot be one or holds what is not this run's.
+        """
+        from gesso.models.device import pick_device
+        from gesso.nn.cpu_threads import decide
+        from gesso.train.checkpoint import checkpoints
+
         pick_device(self.device)
-        check_folder(self.out, "out")
-        inner = next(
-            (folder for folder in (self.out, *self.out.absolute().parents) if (folder / STATE).is_file()), None
-        )
+        check_folder(out, "out")
+        inner = next((folder for folder in (out, *out.absolute().parents) if (folder / STATE).is_file()), None)
         if inner is not None:
-            raise OptionError(f"--out {self.out}: {inner} is a checkpoint of a run: name another folder", option="out")
-        if self.result is not None and is_filled(self.out / self.result) and not checkpoints(self.out):
+            raise OptionError(f"--out {out}: {inner} is a checkpoint of a run: name another folder", option="out")
+        if result is not None and is_filled(out / result) and not checkpoints(out):
             raise OptionError(
-                f"--out {self.out} holds {self.result} already, and no run that goes on: name another folder",
-                option="out",
+                f"--out {out} holds {result} already, and no run that goes on: name another folder", option="out"
             )
-        if self.export is not None:
-            check_folder(self.export, "export")
-            place, out = self.export.resolve(), self.out.resolve()
-            inside = place.relative_to(out).parts if out in place.parents else ()
-            if place == out or place in out.parents or (inside and inside[0].startswith("step-")):
-                raise OptionError(f"--export {self.export} is where the run lies: name another folder", option="export")
-            if is_filled(self.export) and place not in exported(self.out):
-                raise OptionError(
-                    f"--export {self.export} is there already and no empty folder, and this run did not write it: "
-                    "remove it, or name another",
-                    option="export",
-                )
+        if export is not None:
+            _check_export(export, out)
         decide(self.threads)
+
+
+def _check_export(export: Path, out: Path) -> None:
+    check_folder(export, "export")
+    place, run = export.resolve(), out.resolve()
+    inside = place.relative_to(run).parts if run in place.parents else ()
+    if place == run or place in run.parents or (inside and inside[0].startswith("step-")):
+        raise OptionError(f"--export {export} is where the run lies: name another folder", option="export")
+    if is_filled(export) and place not in exported(out):
+        raise OptionError(
+            f"--export {export} is there already and no empty folder, and this run did not write it: remove it, or "
+            "name another",
+            option="export",
+        )
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
+from gesso.cli.output import note
 from gesso.cli.serve_options import (
     Adapters,
     AllowedHosts,
@@ -92,7 +93,7 @@ def serve(
     if batch_workers is not None and batch_folder is None:
         raise OptionError("--batch-workers needs --batch-folder", option="batch_workers")
     bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
-    from gesso.cli.adapter_base import note_other_base
+    from gesso.cli.model_notes import note_other_base
 
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
@@ -101,7 +102,6 @@ def serve(
         from gesso.server.run import listen
         from gesso.server.run import serve as run
         from gesso.server.settings import MEDIA_BODY_BYTES, Settings
-    from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.models.card import card_of
     from gesso.telemetry.export import tracing
@@ -176,8 +176,6 @@ def _announce(url: str, name: str, *, open_browser: bool) -> None:
 
 def _open(url: str) -> None:
     import webbrowser
-
-    from gesso.cli.session import note
 
     if not webbrowser.open(url):
         note(f"no browser was found; open {url} in one")

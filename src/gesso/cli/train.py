@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.flag_names import flags_in_refusals
+from gesso.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gesso.train.estimate_vision import ImageLoad
@@ -16,32 +16,27 @@ if TYPE_CHECKING:
     from gesso.train.records import Outcome
 
 
-@flags_in_refusals(within_minutes="--within")
+@opt.takes(set_by={"within_minutes": "--within"})
 def train(
+    run: RunOptions,
     recipe: Annotated[str | None, typer.Argument(help="Name of a recipe; left out, the recipes are listed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE without it.")] = None,
-    stop_at: opt.StopAt = None,
     within: opt.Within = None,
-    max_minutes: opt.MaxMinutes = None,
     export: opt.Export = None,
     context_parallel: opt.ContextParallel = 1,
     precision: Annotated[
         str | None, typer.Option(help="auto, float32 or bfloat16: type of the products; the recipe's own without it.")
     ] = None,
     estimate: opt.Estimate = False,
-    plot: opt.Plot = False,
-    tensorboard: opt.TensorBoard = False,
-    threads: opt.Threads = None,
-    device: opt.Device = "auto",
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
     from gesso.errors import OptionError
     from gesso.train.recipes import load_recipe
 
     if recipe is None:
-        given = {"out": out, "stop_at": stop_at, "within": within, "max_minutes": max_minutes, "precision": precision}
-        switches = {"export": export, "estimate": estimate, "plot": plot, "tensorboard": tensorboard}
-        if asked := [name for name, value in {**given, **switches}.items() if value not in (None, False)]:
+        given = {"out": out, "within": within, "precision": precision, "export": export, "estimate": estimate}
+        given |= {name: getattr(run, name) for name in ("stop_at", "max_minutes", "plot", "tensorboard")}
+        if asked := [name for name, value in given.items() if value not in (None, False)]:
             raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
         _print_recipes()
         return 0
@@ -66,7 +61,7 @@ def train(
         return print_estimate(
             plan.model,
             plan.train,
-            pick_device(device),
+            pick_device(run.device),
             tokens=longest + seen,
             answer=longest - plan.model.canvas_length,
             adapter=plan.adapter,
@@ -75,12 +70,11 @@ def train(
             images=images,
             teacher=plan.distill is not None and plan.adapter is None,
         )
-    from gesso.cli.run_options import RunOptions
     from gesso.cli.training import run_command
 
     folder = out or Path("runs") / plan.name
-    run = RunOptions(folder, device, stop_at, max_minutes, threads, plot, tensorboard, export=export)
-    return run_command(plan, run, partial(_print_checkpoint, folder, export))
+    run.prepare(folder, export=export)
+    return run_command(plan, folder, run, partial(_print_checkpoint, folder, export))
 
 
 def _print_recipes() -> None:

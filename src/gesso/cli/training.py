@@ -157,7 +157,7 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
+def run_training(recipe: Recipe, folder: Path, options: RunOptions) -> Outcome:
     """Trains with a progress bar, says why the run ended, and plots its losses; a plot that fails is a warning.
 
     Raises:
@@ -166,7 +166,7 @@ def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
     from gesso.errors import GessoError
     from gesso.train.plot import plot_losses
 
-    folder, interrupted = options.out, threading.Event()
+    interrupted = threading.Event()
     limits: dict[str, Any] = {
         "device": options.device,
         "stop_at": options.stop_at,
@@ -198,7 +198,7 @@ def run_training(recipe: Recipe, options: RunOptions) -> Outcome:
     return outcome
 
 
-def run_command(recipe: Recipe, options: RunOptions, finish: Callable[[Outcome], None]) -> int:
+def run_command(recipe: Recipe, out: Path, options: RunOptions, finish: Callable[[Outcome], None]) -> int:
     """Trains as `run_training` does, lets the main process write what came of it, and returns the exit code.
 
     Args:
@@ -209,11 +209,10 @@ def run_command(recipe: Recipe, options: RunOptions, finish: Callable[[Outcome],
     """
     from gesso.errors import OptionError
 
-    folder = options.out
-    result = result_folder(recipe, folder).resolve()
+    result = result_folder(recipe, out).resolve()
     if result in [start.resolve() for start in (recipe.start, recipe.adapter_start) if start is not None]:
-        raise OptionError(f"--out is {folder}, whose {result.name} is read from: name another folder", option="out")
-    outcome = run_training(recipe, options)
+        raise OptionError(f"--out is {out}, whose {result.name} is read from: name another folder", option="out")
+    outcome = run_training(recipe, out, options)
     if not is_main_process():
         return 0
     finish(outcome)

@@ -11,21 +11,20 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, restored, with_prompt_text
 from gesso.control.job import Job
+from gesso.control.search_options import Select
 from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
-from gesso.options import Integer
+from gesso.options import Choice, Integer
 from gesso.text.graded import graded_text
 
-Select = Literal["likelihood", "consistency"]
-SELECT: tuple[Select, ...] = ("likelihood", "consistency")
 MOST_CANDIDATES = 256
 
 
@@ -265,8 +264,7 @@ def _checked(
         raise OptionError(f"grader must be a function, got {grader!r:.60}", option="grader")
     chosen: Select = select or ("likelihood" if grader is None else "consistency")
     Integer(minimum=1, maximum=MOST_CANDIDATES).check("best_of", best_of)
-    if chosen not in SELECT:
-        raise OptionError(f"select must be one of {', '.join(SELECT)}, got {chosen!r}", option="select")
+    Choice(get_args(Select)).check("select", chosen)
     Integer(minimum=1).check("at_once", at_once)
     if grader is not None and options.get("accept") is not None:
         raise OptionError("a search with a grader asks it of every step: leave out accept", option="accept")

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from gesso.control.grading import grader_file
+from gesso.control.search_options import SEARCH_OPTIONS, SearchOptions
 from gesso.errors import ConfigError, OptionError
 from gesso.generation import STRATEGIES, engine_options
 from gesso.tasks.registry import TASKS, default_tasks
-from gesso.train.search_options import SEARCH_OPTIONS, SearchOptions
 
 KEYS = ("models", "tasks", "settings", "product")
 

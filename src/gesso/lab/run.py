@@ -13,8 +13,8 @@ from gesso.models.hub import resolve
 from gesso.tasks.base import Example
 from gesso.tasks.registry import TASKS
 from gesso.text.graded import graded_text
+from gesso.train.attempts import answer_examples
 from gesso.train.evaluate import example_request, held_out_examples
-from gesso.train.search_options import answer_examples
 
 AT_ONCE = 8
 """Examples that are answered at once, and kept together."""

@@ -99,8 +99,8 @@ def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | No
 
 
 def probability_bytes(config: ModelConfig, work: "Workload") -> int:
-    """Returns the bytes of the attention probabilities that are there at a time, where no kernel does without: on a CPU,
-    in sliding layers of rows longer than their window, and where processes share a sequence."""
+    """Returns the bytes of the attention probabilities that are there at a time, where no kernel does without: on a
+    CPU, in sliding layers of rows longer than their window, and where processes share a sequence."""
     (group,) = group_rows([work.tokens])
     bounded = group.longest <= config.sliding_window and work.images is None
     flat = work.images is None and not work.canvases

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from gesso.control.search_options import SearchOptions
 from gesso.engine.engine import Engine, Request
-from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task, evaluation_set, messages_of
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
-from gesso.train.search_options import SearchOptions, answer_examples
+from gesso.train.attempts import Attempt, answer_examples
 from gesso.train.task_data import shown_parts
 
 Interval = tuple[float, float]
@@ -73,20 +73,6 @@ class TaskScore(GroupScore):
     """Outcome of each group that the task tells apart, in the order of their first examples."""
     wrong: tuple[tuple[str, str, str], ...]
     """Prompt, reference answer and answer of what is not right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """Holds the answer to one example, and what it took to get it."""
-
-    results: tuple[GenerationResult, ...]
-    """All answers that were made: one, or a search's candidates."""
-    best: GenerationResult
-    """The one that is graded."""
-    passes: int
-    """All passes behind the prompts."""
-    seconds: float
-    """Wall clock of them all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
-"""Chooses, where nobody named a model, the one that takes the words and the wording of a prompt."""
+"""Says what a person should know of the model that answers, and chooses one by the prompt where nobody named it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gesso.cli.session import note
+from gesso.cli.output import note
 from gesso.errors import OptionError
 from gesso.generation import engine_options
 from gesso.generation.config import GUIDANCE, TOKENS
@@ -16,8 +17,13 @@ from gesso.load_options import LoadOptions
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.untrained import untrained
 
+if TYPE_CHECKING:
+    from gesso.engine.engine import Engine
+
 SEEING = "sight"
 """The bundled model with eyes."""
+LARGE = 10**9
+"""Active parameters of which a step over a whole canvas takes a CPU many seconds."""
 
 
 def is_named(context: typer.Context) -> bool:
@@ -75,6 +81,29 @@ def note_no_thinking(load: LoadOptions, options: Mapping[str, Any]) -> None:
     asked = options.get("thinking") and load.adapter is None
     if asked and load.model in bundled() and not card_of(load.model).thinks:
         note(f"{load.model} was not trained to think: its answer may be empty")
+
+
+def note_slow_canvases(engine: "Engine", options: Mapping[str, Any]) -> None:
+    """Says where canvases would take long, and nobody chose a mode: a large model on a CPU."""
+    from gesso.config import ModelConfig
+    from gesso.models.describe import parameters
+
+    config = engine.config
+    chosen = "mode" in options or engine.defaults.mode != "canvas"
+    if chosen or engine.model.device.type != "cpu" or not isinstance(config, ModelConfig):
+        return
+    if (active := parameters(config)[1]) >= LARGE:
+        note(
+            f"{active / 1e9:.1f} B active parameters on a CPU: --mode auto writes token by token where that is quicker"
+        )
+
+
+def note_other_base(adapter: Path | str | None, model: str) -> None:
+    """Says where an adapter was trained on another model than `model` (`gesso.models.other_base`)."""
+    from gesso.models.other_base import other_base
+
+    if adapter is not None and (told := other_base(Path(adapter), model)):
+        note(f"gesso: warning: {told}")
 
 
 def _other(load: LoadOptions, text: str, beside: str, *, alone: bool) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gesso
-from gesso.cli.other_words import note_no_thinking, suited
+from gesso.cli.model_notes import note_no_thinking, suited
 from gesso.load_options import LoadOptions
 from gesso.models.card import ModelCard, read_card
 from gesso.models.hub import bundled, resolve
