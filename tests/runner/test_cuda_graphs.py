@@ -30,7 +30,7 @@ from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
-from gesso.runner import cuda_graphs
+from gesso.runner import cuda_graphs, model_runner
 from gesso.runner.cuda_graphs import Capture, CudaGraphRunner, Pass, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem
@@ -149,6 +149,17 @@ def test_the_next_request_finds_the_graphs_of_the_one_before() -> None:
 
 
 @pytest.mark.usefixtures("in_one_call")
+def test_a_large_cache_is_not_kept_for_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept stands beside the account of memory."""
+    engine = make_engine(Tracer())
+    for most, kept in ((1 << 30, True), (1000, False)):
+        monkeypatch.setattr(model_runner, "SPARE_BYTES", most)
+        engine.generate(PROMPT, **OPTIONS, seed=1)
+        assert isinstance(engine.runner, ModelRunner)
+        assert (engine.runner._spare is not None) == kept
+
+
+@pytest.mark.usefixtures("in_one_call")
 def test_the_oldest_of_many_graphs_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = 2
     monkeypatch.setattr(cuda_graphs, "KEPT", kept)
@@ -233,6 +244,17 @@ def test_batches_are_forgotten_but_for_the_last_ones(monkeypatch: pytest.MonkeyP
         graphs.denoise_flat(torch.arange(16), [8, 8], joined([caches[n] for n in members]))
         assert counter.captured == 0 or members == (0, 1)
     assert (counter.captured, counter.replayed) == (1, 1), "the last time alone"
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_kinds_of_passes_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_graphs, "WARM", 3)
+    model = random_model(SHAPE)
+    graphs, cache = CudaGraphRunner(model, Counter()), model.new_cache(1, 64, 32)
+    model.encode(torch.arange(5)[None] + 2, cache)
+    for width in range(1, 9):
+        graphs.denoise_flat(torch.arange(width), [width], cache)
+        assert len(graphs._warm) <= 3
 
 
 @pytest.mark.usefixtures("in_one_call")

@@ -195,6 +195,9 @@ class FakeService:
     def start(self) -> None:
         self.ready = True
 
+    def check_room(self) -> None:
+        """There always is."""
+
     def prepare(self, request: Request) -> "FakePrepared":
         if not self.ready:
             raise ClosingError("the server is shutting down")

@@ -58,6 +58,32 @@ def test_the_id_of_a_request_is_where_its_clients_look(client: TestClient) -> No
     assert "request-id" not in client.get("/health").headers
 
 
+def test_a_system_message_may_stand_among_the_messages(client: TestClient, service: FakeService) -> None:
+    told = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
+    assert client.post("/v1/messages", json=body(messages=[told, *ASKED])).status_code == 200
+    (request,) = service.requests
+    assert list(request.prompt) == [{"role": "system", "content": "Be brief."}, *ASKED]
+
+
+def test_what_changes_no_answer_is_taken(client: TestClient) -> None:
+    fields = {"speed": "standard", "user_profile_id": "u", "diagnostics": {"previous_message_id": None}}
+    answer = client.post("/v1/messages", json=body(**fields, context_management={"edits": []}))
+    assert answer.status_code == 200, answer.text
+    assert refused(client, speed="fast")["message"].startswith("speed: ")
+    assert refused(client, inference_geo="us")["message"] == "inference_geo: this server is where it is"
+    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    assert refused(client, context_management=edits)["message"].startswith("context_management.edits: ")
+
+
+def test_warnings_stand_beside_the_report(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(warnings=("odd",)))]
+    assert client.post("/v1/messages", json=body()).json()["warnings"] == ["odd"]
+    streamed = client.post("/v1/messages", json=body(stream=True)).text
+    assert '"warnings": ["odd"]' in streamed
+    service.events = [Finished(result())]
+    assert "warnings" not in client.post("/v1/messages", json=body()).json()
+
+
 def test_an_answer(client: TestClient, service: FakeService) -> None:
     answer = client.post("/v1/messages", json=body(system="Be kind.", stop_sequences=["x"], temperature=0.5)).json()
     assert answer["content"] == [{"type": "text", "text": "Hello there"}]

@@ -31,6 +31,19 @@ def test_what_is_given_up_keeps_its_place_until_it_returns() -> None:
     assert pool.submit(lambda: 2).result(SECONDS) == 2
 
 
+def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = DaemonPool(2, "test")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                pool.submit(lambda: 1)
+    assert pool.submit(lambda: 2).result(SECONDS) == 2
+
+
 def test_errors_are_the_caller_s() -> None:
     with pytest.raises(ZeroDivisionError):
         DaemonPool(1, "test").submit(lambda: 1 / 0).result(SECONDS)

@@ -1,6 +1,7 @@
 """Images in requests: data URLs, allowed hosts and folders, and everything that is refused."""
 
 import base64
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 
 from gesso.api import load
 from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.server import media
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
 from server.conftest import refusal
@@ -173,9 +175,27 @@ def test_choosing_has_the_same_rules(seeing_client: TestClient) -> None:
 
 def test_pictures_alone_may_not_be_past_the_context(seeing_folder: Path) -> None:
     service = AsyncEngine(load(seeing_folder, "cpu"), Limits(max_model_len=100))
+    service.start()
     client = TestClient(create_app(service, Settings("mini")))
     error = refusal(client, messages=[says(image(url(png()), detail="low")), says(image(url(png()), detail="low"))])
+    service.close()
     assert error["message"].endswith("its images alone are past this server's 100 tokens")
+
+
+def test_pictures_are_refused_while_others_take_the_room(
+    seeing_client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = seeing_client.app.state.context.media._held  # type: ignore[attr-defined]
+    for number in range(3):
+        answer(seeing_client, says(image(url(png(7 + number))), "what?"))
+    gc.collect()
+    assert len(held) <= 1, "an answered request holds none, but for what the engine's thread did last"
+    monkeypatch.setattr(media, "HELD_BYTES", 10_000)
+    body = {"model": "mini", "messages": [says(*(image(url(png(n))) for n in range(3)), "what?")], **SHORT}
+    response = seeing_client.post("/v1/chat/completions", json=body)
+    assert response.status_code == 429
+    assert response.json()["error"]["message"] == "the pictures of other requests take all the room that there is"
+    assert int(response.headers["retry-after"]) >= 1
 
 
 def test_the_log_holds_no_pictures(seeing_client: TestClient, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,6 +83,11 @@ def test_a_conversation(client: TestClient, service: FakeService) -> None:
     assert {"max_new_tokens": 32, "temperature": 0.5, "seed": 3, "stop": ("x",)}.items() <= request.options.items()
 
 
+def test_warnings_stand_beside_the_report(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(warnings=("odd",)))]
+    assert ask(client, messages=ASKED)["warnings"] == ["odd"]
+
+
 def test_a_stream_of_lines(client: TestClient, service: FakeService) -> None:
     service.events = [block("", "Hm."), block("Hello"), block("", "", [CALL]), Finished(result(finish_reason="length"))]
     response = client.post("/api/chat", json={"model": "mini:latest", "messages": ASKED})

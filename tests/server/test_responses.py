@@ -59,6 +59,11 @@ def test_an_answer(client: TestClient, service: FakeService) -> None:
     assert dict(request.options) == {"max_new_tokens": 32, "temperature": 0.5, "seed": 3}
 
 
+def test_warnings_stand_beside_the_report(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(warnings=("odd",)))]
+    assert respond(client)["warnings"] == ["odd"]
+
+
 def test_a_stream_tells_what_the_whole_answer_does(client: TestClient, service: FakeService) -> None:
     whole = result(text="Hello there", reasoning="Hm.", tool_calls=(CALL,))
     service.events = [

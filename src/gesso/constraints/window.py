@@ -163,9 +163,9 @@ class Windows:
         if (window := self._kept.get(key)) is None:
             window = make()
             # Those of the canvas that is being denoised, of a few requests.
-            if len(self._kept) >= _KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
             self._kept[key] = window
+            while len(self._kept) > _KEPT or sum(len(kept.state_S) for kept in [*self._kept.values()]) > 2 * MAX_STATES:
+                self._kept.pop(next(iter(self._kept)), None)
         return window
 
     def _count_steps(self, families: Families) -> int:

@@ -112,8 +112,7 @@ class AsyncEngine:
         self._check_alive()
         if request.adapter is not None and request.adapter not in self.adapters:
             raise OptionError.no_adapter(request.adapter, self.adapters)
-        with self._changed:
-            self._check_room()
+        self.check_room()
         prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
         if not prepared.ready:
             with self._changed:
@@ -152,8 +151,16 @@ class AsyncEngine:
             self._changed.notify()
         return RequestHandle(state, lambda: self._position(state), self._wake)
 
+    def check_room(self) -> None:
+        """Refuses a request for which there is no room now, before work is done for it.
+
+        Raises:
+            as `submit`, but for what is wrong with the request.
+        """
+        with self._changed:
+            self._check_room()
+
     def _check_room(self) -> None:
-        """Refuses a request for which there is no room now."""
         self._check_alive()
         if not self.ready:
             raise ClosingError("the server is shutting down")

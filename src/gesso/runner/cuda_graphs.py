@@ -47,6 +47,8 @@ KEPT = 16
 """Graphs that are held at once."""
 SEEN = 64
 """Batches that are remembered as having run."""
+WARM = 4096
+"""Kinds of passes that are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class CudaGraphRunner:
         self._graphs: dict[Hashable, _Graph] = {}
         """The one that served longest ago comes first."""
         self._weights: Hashable = None
-        self._warm: set[Hashable] = set()
+        self._warm: dict[Hashable, None] = {}
+        """Kinds of passes that ran, that of longest ago first."""
         self._seen: dict[Hashable, None] = {}
         """Batches that ran, that of longest ago first."""
 
@@ -164,15 +167,20 @@ class CudaGraphRunner:
     def _is_known(self, same: Hashable, key: Hashable, *, alone: bool) -> bool:
         """Says whether a pass ran before: one of its kind, of a batch the very same sequences."""
         known = same in self._warm
-        self._warm.add(same)
+        _remember(self._warm, same, WARM)
         if alone or key in self._graphs:
             return known
         known = known and key in self._seen
-        self._seen.pop(key, None)
-        self._seen[key] = None
-        if len(self._seen) > SEEN:
-            del self._seen[next(iter(self._seen))]
+        _remember(self._seen, key, SEEN)
         return known
+
+
+def _remember(known: dict[Hashable, None], key: Hashable, most: int) -> None:
+    """Puts a key behind the others, of which the first go."""
+    known.pop(key, None)
+    known[key] = None
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:

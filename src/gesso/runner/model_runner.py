@@ -40,6 +40,8 @@ Model = BlockDiffusionModel
 """What this runner runs."""
 Tower = VisionModel
 """What makes embeddings of images beside it."""
+SPARE_BYTES = 1 << 30
+"""Bytes of a cache that is kept for the next request where passes are captured: it stands beside what is counted."""
 
 
 class ModelRunner:
@@ -148,8 +150,10 @@ class ModelRunner:
 
     def release(self, cache: CacheHandle) -> None:
         row = self._rows.pop(cache.number, None)
+        # A graph replays where its cache lay.
         if row is not None and self.graphs is not None:
-            self._spare = row.cache
+            sizes = row.cache.max_seq_len, row.cache.max_write_len
+            self._spare = row.cache if self.cache_bytes(*sizes) <= SPARE_BYTES else None
 
     def _sizes(self, max_seq_len: int, max_write_len: int) -> tuple[int, int]:
         if self.graphs is None:

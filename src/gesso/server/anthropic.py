@@ -19,7 +19,7 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
 from gesso.server.field_names import MESSAGES
-from gesso.server.report import LeadingSpace, diffusion_report, frame_report
+from gesso.server.report import LeadingSpace, frame_report, report_of
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
 from gesso.text.tool_calls import ToolCall
 
@@ -178,8 +178,7 @@ def _end(result: GenerationResult) -> dict[str, Any]:
     else:
         stop = result.stop_string
         reason = "end_turn" if stop is None else "stop_sequence"
-    report = diffusion_report(result).model_dump(exclude_unset=True)
-    return {"stop_reason": reason, "stop_sequence": stop, "diffusion": report}
+    return {"stop_reason": reason, "stop_sequence": stop, **report_of(result)}
 
 
 def _usage(result: GenerationResult) -> dict[str, int]:

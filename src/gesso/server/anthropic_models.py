@@ -16,6 +16,9 @@ NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["threa
 NO_CACHE = "taken, because it does not change the answer: prefixes are kept by themselves"
 
 
+NO_CHANGE = "taken, because it does not change the answer"
+
+
 class CacheControl(Strict):
     """Says what is to be kept for later requests, which happens anyway."""
 
@@ -100,7 +103,12 @@ class AssistantTurn(Strict):
     content: str | Annotated[list[AssistantBlock], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
 
 
-Turn = Annotated[UserTurn | AssistantTurn, Field(discriminator="role")]
+class SystemTurn(Strict):
+    role: Literal["system"]
+    content: str | Annotated[list[TextBlock], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
+
+
+Turn = Annotated[UserTurn | AssistantTurn | SystemTurn, Field(discriminator="role")]
 
 
 class CustomTool(Block):
@@ -143,6 +151,10 @@ class OutputFormat(Strict):
 class OutputConfig(Strict):
     format: OutputFormat | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class ContextManagement(Strict):
+    edits: Annotated[list[Any] | None, only([], because="no message is edited here")] = None
 
 
 class Metadata(Strict):
@@ -188,6 +200,11 @@ class MessagesRequest(Conversation):
     ) = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
+    speed: Annotated[Literal["standard"] | None, Field(description="There is one speed.")] = None
+    user_profile_id: Annotated[str | None, Field(description=NO_CHANGE)] = None
+    diagnostics: Annotated[JsonObject | None, Field(description=NO_CHANGE)] = None
+    context_management: Annotated[ContextManagement | None, Field(description="No message is edited here.")] = None
+    inference_geo: Annotated[None, refused("this server is where it is")] = None
     container: Annotated[None, refused("there are no containers here")] = None
     thread: Annotated[None, refused("no conversation is kept here; send all its messages", NO_THREADS)] = None
     logit_bias: Annotated[dict[str, float] | None, refused("use /v1/chat/completions")] = None

@@ -26,13 +26,16 @@ class ApiKeys:
         if scope["type"] != "http" or self._is_open(scope):
             await self._app(scope, receive, send)
             return
-        if (key := self._brought(Headers(scope=scope))) is not None:
+        headers = Headers(scope=scope)
+        if (key := self._brought(headers)) is not None:
             scope[KEY] = key  # in the scope itself: it is where the log finds the route
             await self._app(scope, receive, send)
             return
+        unknown = "authorization" in headers or "x-api-key" in headers
         error = ApiError(
             401,
-            "an API key is needed, as Authorization: Bearer KEY",
+            f"{'this API key is not known' if unknown else 'an API key is needed'}: "
+            "send Authorization: Bearer KEY or X-API-Key: KEY",
             code="invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )

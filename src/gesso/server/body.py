@@ -7,7 +7,8 @@ something else, as Ollama's curl examples do, the request must be none that a br
 """
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -26,8 +27,39 @@ from gesso.server.errors import ApiError, from_validation
 M = TypeVar("M", bound=BaseModel)
 
 
+READING_BYTES, SMALL_BODY = 1 << 30, 1 << 20
+"""Bytes of all bodies that are being read at a time, and of one that is read whatever others take."""
 BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 """Headers that a browser sends and a page can neither leave out together nor make up."""
+
+
+class BodyRoom:
+    """Counts the bytes of bodies that are being read: a thousand connections may each begin a large one."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[int], None]]:
+        """Gives what a body takes back at its end; what is yielded takes so many bytes more for it.
+
+        Raises:
+            ApiError: by what is yielded, where there is no room for more of a large body.
+        """
+        size = 0
+
+        def take(more: int) -> None:
+            nonlocal size
+            if size + more > SMALL_BODY and self._held + more > READING_BYTES:
+                message = "too many large bodies are being read now; send it again"
+                raise ApiError(503, message, code="server_busy", headers={"Retry-After": "1"})
+            size += more
+            self._held += more
+
+        try:
+            yield take
+        finally:
+            self._held -= size
 
 
 class JsonRequest(Request):
@@ -37,7 +69,7 @@ class JsonRequest(Request):
         """Reads the whole body, which is never empty.
 
         Raises:
-            ApiError: it is no JSON by its type, compressed, too large, or empty.
+            ApiError: it is no JSON by its type, compressed, too large, or empty, or there is no room for it now.
         """
         if not hasattr(self, "_body"):
             kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -50,14 +82,17 @@ class JsonRequest(Request):
                     code="unsupported_encoding",
                     headers={"Accept-Encoding": "identity"},
                 )
-            limit = self.app.state.context.settings.max_body_bytes
+            context = self.app.state.context
+            limit = context.settings.max_body_bytes
             parts, size = [], 0
             try:
-                async for part in self.stream():
-                    size += len(part)
-                    if size > limit:
-                        raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
-                    parts.append(part)
+                with context.bodies.reading() as take:
+                    async for part in self.stream():
+                        size += len(part)
+                        if size > limit:
+                            raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
+                        take(len(part))
+                        parts.append(part)
             except ClientDisconnect:
                 raise self.state.record.disconnected() from None
             self._body = b"".join(parts)

@@ -38,9 +38,9 @@ from gesso.server.messages import chat_options, last_question, logged_messages, 
 from gesso.server.report import (
     LeadingSpace,
     block,
-    diffusion_report,
     frame_report,
     prediction_report,
+    report_of,
     token_logprobs,
     usage,
 )
@@ -80,7 +80,7 @@ def chat_routes(context: Context) -> APIRouter:
 
         def answer() -> Response:
             finished = [
-                _choice(number, result, choices, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
+                _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
                 for number, result in enumerate(results)
             ]
             whole = ChatCompletion(**head, object="chat.completion", choices=finished, usage=counted)
@@ -133,7 +133,7 @@ def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
     return {**options, "seed": numbered_seed(options["seed"], choice)} if "seed" in options else options
 
 
-def _choice(number: int, result: GenerationResult, choices: Choices, logprobs: ChatLogprobs | None) -> ChatChoice:
+def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None) -> ChatChoice:
     fields: dict[str, Any] = {}
     if result.reasoning:
         fields["reasoning_content"] = fields["reasoning"] = result.reasoning
@@ -146,14 +146,8 @@ def _choice(number: int, result: GenerationResult, choices: Choices, logprobs: C
         message=Message(role="assistant", content=content, refusal=None, **fields),
         logprobs=logprobs,
         finish_reason=_finish_reason(result),
-        diffusion=diffusion_report(result),
-        **_warnings(choices, result),
+        **report_of(result),
     )
-
-
-def _warnings(choices: Choices, result: GenerationResult) -> dict[str, list[str]]:
-    warnings = [*choices.warnings, *result.warnings]
-    return {"warnings": warnings} if warnings else {}
 
 
 def _finish_reason(result: GenerationResult) -> Finish:
@@ -211,7 +205,7 @@ async def _chunks(
         elif isinstance(event, Finished):
             if text := spaces[number].flush(event.result):
                 yield chunk(ChunkChoice(index=number, delta=Delta(content=text), finish_reason=None))
-            yield chunk(_last(number, event.result, choices))
+            yield chunk(_last(number, event.result))
     if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.handles))]
         counted = usage(results, len(results), await predicted(results))
@@ -233,12 +227,11 @@ def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
     return deltas
 
 
-def _last(number: int, result: GenerationResult, choices: Choices) -> ChunkChoice:
+def _last(number: int, result: GenerationResult) -> ChunkChoice:
     return ChunkChoice(
         index=number,
         delta=Delta(),
         logprobs=None,
         finish_reason=_finish_reason(result),
-        diffusion=diffusion_report(result),
-        **_warnings(choices, result),
+        **report_of(result),
     )

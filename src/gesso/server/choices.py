@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from anyio import to_thread
@@ -82,7 +83,8 @@ class Choices:
         limits = service.limits
         if len(requests) > limits.max_num_seqs + limits.max_waiting:
             param = "n" if of_prompt > 1 else "prompt"
-            raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param=param)
+            most = limits.max_num_seqs + limits.max_waiting
+            raise ApiError(400, f"{len(requests)} choices are more than the {most} this server holds", param=param)
         choices = cls(metrics, record, trace, of_prompt)
         prepared: list[PreparedRequest] = []
 
@@ -193,6 +195,8 @@ class Choices:
                 self.cancel()
                 raise self._failure(event)
             if isinstance(event, Finished):
+                warnings = (*self.warnings, *event.result.warnings)
+                event = replace(event, result=replace(event.result, warnings=warnings))
                 self.results[choice] = event.result
                 self._record.add(event.result, counts_prompt=choice % self._of_prompt == 0)
                 if event.result.finish_reason == "cancelled":

@@ -22,7 +22,7 @@ from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import block, diffusion_report, frame_report, usage
+from gesso.server.report import block, frame_report, report_of, usage
 from gesso.server.requests import CompletionRequest, wants_drafts
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.output import IncrementalDecoder, OutputParser
@@ -232,12 +232,12 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
 
 def _ending(result: GenerationResult) -> dict[str, Any]:
     """The fields of a finished choice. Reasoning and calls come unasked here: they stand beside the text."""
-    extra: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
+    extra = report_of(result)
     if result.reasoning:
         extra["reasoning_content"] = result.reasoning
     if result.tool_calls:
         extra["tool_calls"] = [wire_call(call) for call in result.tool_calls]
-    return {"finish_reason": result.finish_reason, "diffusion": diffusion_report(result), **extra}
+    return {"finish_reason": result.finish_reason, **extra}
 
 
 def _logprobs(tokens: Sequence[TokenLogprob], offsets: Sequence[int]) -> TextLogprobs:

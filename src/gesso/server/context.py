@@ -19,6 +19,7 @@ from gesso.engine.result import GenerationResult
 from gesso.models.card import ModelCard
 from gesso.server.access_log import Record
 from gesso.server.attended import attended
+from gesso.server.body import BodyRoom
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
 from gesso.server.fetch import Fetcher
@@ -51,6 +52,7 @@ class Context:
     settings: Settings
     metrics: Metrics
     created: int = field(default_factory=lambda: int(time.time()))
+    bodies: BodyRoom = field(default_factory=BodyRoom)
     media: MediaReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,8 +181,11 @@ class Context:
 
         Raises:
             ApiError: as there, or the client has gone, or the request has taken too long.
+            QueueFullError: there is no room for the request, or for more pictures.
             ClosingError: the server is shutting down.
         """
+        if any(isinstance(message.get("content"), list) for message in messages):
+            self.service.check_room()
         reading = self.media.read(messages, options or MediaOptions(), self.max_model_len, places)
         begun, timeout = time.monotonic() if since is None else since, self.service.limits.request_timeout
         return with_one_system_message(await attended(reading, http, begun, timeout, "its images were not read"))
@@ -193,4 +198,5 @@ class Context:
     def check_length(self, max_tokens: int | None, param: str) -> None:
         """Refuses an answer that is longer than anything this server holds."""
         if max_tokens is not None and max_tokens > self.max_model_len:
-            raise ApiError(400, f"{param}: {max_tokens} is past this server's {self.max_model_len} tokens", param=param)
+            message = f"{param}: {max_tokens} is past this server's {self.max_model_len} tokens"
+            raise ApiError(400, message, param=param, code="context_length_exceeded")

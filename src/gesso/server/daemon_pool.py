@@ -46,7 +46,13 @@ class DaemonPool:
             self._threads += starts
         future.add_done_callback(self._forget)
         if starts:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            try:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            except BaseException:  # the system gives no more threads now
+                with self._lock:
+                    self._threads -= 1
+                future.cancel()
+                raise
         return future
 
     def close(self) -> None:

@@ -1,12 +1,13 @@
 """Reads the images and clips of a request: what its messages name, fetched where that is allowed, resized and cut."""
 
 import asyncio
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from gesso.engine.media import DETAIL, Media, MediaOptions, Source
-from gesso.errors import ImageError, UserError
+from gesso.errors import ImageError, QueueFullError, UserError
 from gesso.runner.protocol import VisionInput
 from gesso.server.daemon_pool import DaemonPool
 from gesso.server.errors import ApiError
@@ -16,6 +17,8 @@ from gesso.vision.limits import LIMITS, VIDEO_LIMITS
 
 AT_ONCE, FETCHED_AT_ONCE = 2, 8
 """Pictures that are decoded at a time, each of which may take a dozen bytes a pixel, and that are fetched."""
+HELD_BYTES = 4 << 30
+"""Pixels of prepared pictures that all requests may hold, those that wait among them: a small file may have many."""
 
 
 class MediaReader:
@@ -27,6 +30,8 @@ class MediaReader:
         self._max_images = max_images
         self._decoding = DaemonPool(AT_ONCE, "gesso-decoding")
         self._fetching = DaemonPool(FETCHED_AT_ONCE, "gesso-fetching")
+        self._held: dict[int, int] = {}
+        """Bytes of what was prepared and is still there, by the identity of its array."""
 
     def close(self) -> None:
         """Reads no more: what is under way is given up, and requests that wait for it end with a `ClosingError`."""
@@ -44,6 +49,7 @@ class MediaReader:
 
         Raises:
             ApiError: one cannot be read or is not allowed, there are too many, or the model takes none.
+            QueueFullError: requests hold too many pixels now.
             ClosingError: the reader is closed.
         """
         read, count, soft = [], 0, 0
@@ -78,6 +84,8 @@ class MediaReader:
 
     async def _prepare(self, kind: str, named: Mapping[str, Any], options: MediaOptions) -> tuple[Any, int]:
         """A picture, or the frames of a clip, and their soft tokens."""
+        if sum(list(self._held.values())) > HELD_BYTES:
+            raise QueueFullError("the pictures of other requests take all the room that there is", 1.0)
         url, budget = named["url"], DETAIL[named.get("detail") or "auto"]
         content: Any = url
         if url[:5].lower() != "data:":
@@ -89,6 +97,8 @@ class MediaReader:
         media = Media(images=source) if kind == "image" else Media(videos=source)
         work = partial(media.prepare, self._vision, options)
         images, clips = await asyncio.wrap_future(self._decoding.submit(work))
-        if images:
-            return images[0], images[0].soft_tokens
-        return clips[0], sum(frame.image.soft_tokens for frame in clips[0])
+        prepared = images[:1] or [frame.image for frame in clips[0]]
+        for image in prepared:
+            self._held[id(image.patches)] = image.patches.nbytes
+            weakref.finalize(image.patches, self._held.pop, id(image.patches), None)
+        return images[0] if images else clips[0], sum(image.soft_tokens for image in prepared)

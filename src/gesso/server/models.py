@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
 
 from gesso.server.answers import ModelCard, ModelList
 from gesso.server.context import Context
@@ -39,6 +39,8 @@ def model_routes(context: Context) -> APIRouter:
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
         """Describes one model."""
+        if not model:
+            raise HTTPException(404)
         context.adapter(model)
         return card(model)
 

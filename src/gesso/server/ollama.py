@@ -23,7 +23,7 @@ from gesso.server.errors import ApiError, error_body
 from gesso.server.fill import insert
 from gesso.server.ollama_catalogue import plain_name
 from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
-from gesso.server.report import diffusion_report, token_logprobs
+from gesso.server.report import report_of, token_logprobs
 from gesso.server.requests import CompletionRequest
 from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
 from gesso.text.tokenizer import Tokenizer
@@ -249,7 +249,7 @@ def _end(result: GenerationResult, started: float) -> dict[str, Any]:
         "prompt_eval_duration": read,
         "eval_count": result.completion_tokens,
         "eval_duration": whole - read,
-        "diffusion": diffusion_report(result).model_dump(exclude_unset=True),
+        **report_of(result),
     }
 
 

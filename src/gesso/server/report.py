@@ -95,6 +95,12 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     )
 
 
+def report_of(result: GenerationResult) -> dict[str, Any]:
+    """Returns the fields that an answer has in every interface: how it was denoised, and what it is warned of."""
+    warnings: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
+    return {"diffusion": diffusion_report(result).model_dump(exclude_unset=True), **warnings}
+
+
 def token_logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> list[TokenLogprobs]:
     """Reports how likely each token of an answer is, and others beside it."""
     return [

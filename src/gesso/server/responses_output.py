@@ -9,7 +9,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
-from gesso.server.report import LeadingSpace, diffusion_report, frame_report, token_logprobs
+from gesso.server.report import LeadingSpace, frame_report, report_of, token_logprobs
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, comment, event
 from gesso.text.tokenizer import Tokenizer
@@ -71,7 +71,7 @@ def finished(response: Mapping[str, Any], result: GenerationResult, items: Seque
             "output_tokens_details": {"reasoning_tokens": result.reasoning_tokens},
             "total_tokens": result.prompt_tokens + result.completion_tokens,
         },
-        "diffusion": diffusion_report(result).model_dump(exclude_unset=True),
+        **report_of(result),
     }
 
 
