@@ -105,3 +105,17 @@ def test_a_link_holds_the_tools(open_page: OpenPage, fake_url: str) -> None:
     shared = {"prompt": "a & b", "system": "", "tools": '[{"name": "x"}]', "model": "mini", "settings": {"seed": "3"}}
     code = "({ linkTo, sharedIn }, shared) => sharedIn(linkTo('http://x/', shared).split('#')[1])"
     assert call(page, "settings/link.js", code, shared) == shared
+
+
+def test_passes_that_show_nothing_count_with_the_last_frame(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    code = """({ figuresAt }) => {
+        const frame = (canvas, step, blocks) => ({ canvas, step, blocks, max_denoising_steps: 9, temperature: 1,
+            tokens: [5, 6], entropy: [0, 0], accepted: [true, true], seconds: 1 });
+        const block = (steps) => ({ tokens: [5, 6], denoising_steps: steps });
+        const recording = { special: new Set(), frames: [frame(0, 1, 0), frame(0, 2, 0), frame(1, 1, 1)], blocks: [block(3), block(2)] };
+        const whole = recording.frames.map((_, index) => figuresAt(recording, index).passes);
+        recording.blocks.pop();
+        return [whole, figuresAt(recording, 2).passes];
+    }"""
+    assert call(page, "run/figures.js", code) == [[1, 3, 5], 4]

@@ -34,6 +34,17 @@ def test_the_figures_are_those_of_the_metrics(open_page: OpenPage, service: Fake
     expect(page.locator("#settings")).to_be_visible()
 
 
+def test_back_goes_to_the_view_before(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    for name in ("Server", "Structure", "Structure"):
+        page.get_by_role("button", name=name, exact=True).click()
+    for shown, move in (("view-state", page.go_back), ("view-chat", page.go_back), ("view-state", page.go_forward)):
+        move()
+        expect(page.locator(f"#{shown}")).to_be_visible()
+        expect(page.locator(f"[data-view={shown}]")).to_have_attribute("aria-current", "page")
+    expect(page.locator("#settings")).to_be_hidden()
+
+
 def test_a_server_that_is_gone_is_told_and_asked_again(open_page: OpenPage) -> None:
     with running(FakeService()) as url:
         page = ready(open_page(url, expected=("net::ERR",)))

@@ -17,8 +17,10 @@ export function figuresAt(recording, index) {
   const done = committed.reduce((sum, block) => sum + block.tokens.length, 0);
   const texts = frame.tokens.filter((token) => !recording.special.has(token)).length;
   const shown = Math.min(frame.tokens.length, texts + 1); // the token that ends an answer counts, what fills it up does not
-  // Frames may be missing where the page was slow, so a canvas's passes are its step, not how many were seen.
-  const passes = committed.reduce((sum, block) => sum + block.denoising_steps, 0) + frame.step;
+  // Frames may be missing where the page was slow, so a canvas's passes are its step, not how many were seen. Passes
+  // that show nothing, which verify it, count with its last frame.
+  const own = recording.frames[index + 1]?.blocks === frame.blocks ? undefined : recording.blocks[frame.blocks];
+  const passes = committed.reduce((sum, block) => sum + block.denoising_steps, 0) + (own?.denoising_steps ?? frame.step);
   return {
     canvas: frame.canvas + 1,
     step: frame.step,
