@@ -49,6 +49,7 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("deep.json",), "deep.json is no JSON: "),
         (("--set", "sampler"), "--set takes NAME=VALUE, got 'sampler'"),
         (("--set", "samplr=remdm"), "a setting has no 'samplr'; known: "),
+        (("--set", "seed=3"), "all settings share one seed: give --seed"),
         (("--set", "sampler=no"), "sampler must be one of"),
         (("--task", "chess"), "no task 'chess'; known: "),
         (("nowhere.json",), "no grid nowhere.json: No such file or directory; a grid is a JSON file"),

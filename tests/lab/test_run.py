@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from gesso.lab.grid import Grid, Setting
 from gesso.lab.report import write_report
 from gesso.lab.run import LabResult, run_grid
 from gesso.lab.store import Store
+from gesso.tasks.base import Example, Task
 from gesso.tasks.registry import TASKS
 from gesso.train.evaluate import evaluate_task
 
@@ -186,3 +188,19 @@ def test_an_engine_is_closed_and_dropped_before_the_next_is_loaded(tiny_folder: 
     with Store(tmp_path / "lab.sqlite") as store:
         run_grid(grid, another, store, examples=1)
     assert len(living) == len(closed) == 2
+
+
+def test_a_task_of_ones_own_grades_what_it_drew(lab: Callable[..., LabResult], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Misnamed(Task):
+        """Draws examples under the name of another task, which would find none right."""
+
+        name = "arithmetic"
+
+        def sample(self, rng: Random) -> Example:
+            return Example("ordering", f"Say {rng.randrange(1000)}.", "yes")
+
+        def grade(self, example: Example, text: str) -> bool:
+            return True
+
+    monkeypatch.setitem(TASKS, "arithmetic", Misnamed())
+    assert [row.right for row in lab().rows] == [3, 3]

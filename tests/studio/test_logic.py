@@ -113,7 +113,8 @@ def test_passes_that_show_nothing_count_with_the_last_frame(open_page: OpenPage,
         const frame = (canvas, step, blocks) => ({ canvas, step, blocks, max_denoising_steps: 9, temperature: 1,
             tokens: [5, 6], entropy: [0, 0], accepted: [true, true], seconds: 1 });
         const block = (steps) => ({ tokens: [5, 6], denoising_steps: steps });
-        const recording = { special: new Set(), frames: [frame(0, 1, 0), frame(0, 2, 0), frame(1, 1, 1)], blocks: [block(3), block(2)] };
+        const frames = [frame(0, 1, 0), frame(0, 2, 0), frame(1, 1, 1)];
+        const recording = { special: new Set(), frames, blocks: [block(3), block(2)] };
         const whole = recording.frames.map((_, index) => figuresAt(recording, index).passes);
         recording.blocks.pop();
         return [whole, figuresAt(recording, 2).passes];

@@ -105,7 +105,7 @@ def test_too_large_an_evaluation_set_is_refused(monkeypatch: pytest.MonkeyPatch)
     counting = TASKS["counting"]
     few = [counting.sample_evaluation(random.Random(seed), 0) for seed in range(100)]
     monkeypatch.setattr(counting, "sample_evaluation", lambda _, index: few[index % 100])
-    with pytest.raises(ValueError, match=r"'counting' gave only \d+ of 101 "):
+    with pytest.raises(DataError, match=r"'counting' gave only \d+ of 101 "):
         evaluation_set(counting, 101, seed=0)
 
 
@@ -261,7 +261,7 @@ def test_prompts_that_are_not_of_the_task_are_refused(name: str, prompt: str) ->
 
 def test_there_are_no_more_where_many_draws_bring_nothing_new() -> None:
     began = time.thread_time()
-    with pytest.raises(ValueError, match=r"'counting' gave only \d+ of 1000000 "):
+    with pytest.raises(DataError, match=r"'counting' gave only \d+ of 1000000 "):
         evaluation_set(TASKS["counting"], 1_000_000, seed=0)
     assert time.thread_time() - began < 8
 

@@ -11,6 +11,7 @@ from gesso.engine.engine import Request
 from gesso.engine.result import GenerationResult
 from gesso.generation import GenerationConfig
 from gesso.tasks.base import Example
+from gesso.tasks.registry import TASKS
 from gesso.train.attempts import answer_examples
 
 
@@ -37,5 +38,5 @@ class Slower:
 )
 def test_answers_made_side_by_side_take_the_time_of_the_slowest(asked: SearchOptions, seconds: float) -> None:
     example, engine = Example("arithmetic", "What is 2 + 3?", "5"), Slower()
-    (attempt,) = answer_examples(engine, [example], [Request(example.prompt)], asked)  # type: ignore[arg-type]
+    (attempt,) = answer_examples(engine, TASKS["arithmetic"], [example], [Request(example.prompt)], asked)  # type: ignore[arg-type]
     assert (attempt.seconds, len(attempt.results)) == (seconds, asked.best_of or 1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -79,6 +80,32 @@ class Reciter:
 
 def score(task: Task, examples: int, **options: Any) -> Any:
     return evaluate_task(Reciter(), task, examples, seed=3, options=options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("sample", "Broken.sample failed: ZeroDivisionError: division by zero"),
+        ("grade", "Broken.grade failed: ZeroDivisionError: division by zero"),
+        ("counts", "Broken.counts failed: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_task_of_ones_own_that_fails_is_named(broken: str, said: str) -> None:
+    def fail(*_: Any) -> Any:
+        return 1 / 0
+
+    task = type("Broken", (Letters,), {broken: fail})()
+    with pytest.raises(OptionError, match=f"^{re.escape(said)}$") as error:
+        score(task, 3)
+    assert error.value.option == "task"
+
+
+def test_what_a_task_draws_is_an_example() -> None:
+    task = type("Broken", (Letters,), {"sample": lambda self, rng: "text"})()
+    with pytest.raises(OptionError, match=r"it draws gesso\.tasks\.base\.Example, got 'text'$"):
+        score(task, 3)
+    with pytest.raises(OptionError, match=r"^task 'letters' gave only \d+ of 9000 distinct held-out prompts$"):
+        score(Letters(), 9000)
 
 
 def test_groups_and_shares() -> None:

@@ -79,7 +79,8 @@ def evaluate(
             "--examples",
             "-n",
             metavar="N",
-            help=f"Held-out prompts of each task, or lines of a file. [default: {EXAMPLES}; all of a file]",
+            help="Held-out prompts of each task, or lines of a file: of --data drawn by --seed, of --likelihood the "
+            f"first. [default: {EXAMPLES}; all of a file]",
             **_MEASURING,
         ),
     ] = None,

@@ -85,6 +85,8 @@ class Grid:
         known = {*engine_options(), *SEARCH_OPTIONS} - {"seed"}
         for setting in self.settings:
             for name in setting.options:
+                if name == "seed":
+                    raise OptionError("all settings share one seed: give --seed", option="seed")
                 if name not in known:
                     raise OptionError(f"a setting has no {name!r}; known: {', '.join(sorted(known))}", option=name)
             setting.search  # noqa: B018 - it checks itself

@@ -10,11 +10,11 @@ from gesso.lab.grid import Grid, Setting, named_with_source
 from gesso.lab.statistics import Answer, Row, compare
 from gesso.lab.store import Place, Store, digest
 from gesso.models.hub import resolve
-from gesso.tasks.base import Example
+from gesso.tasks.base import Example, Task
 from gesso.tasks.registry import TASKS
 from gesso.text.graded import graded_text
 from gesso.train.attempts import answer_examples
-from gesso.train.evaluate import example_request, held_out_examples
+from gesso.train.evaluate import example_request, grade, held_out_examples
 
 AT_ONCE = 8
 """Examples that are answered at once, and kept together."""
@@ -76,10 +76,11 @@ def run_grid(
         with load(model) as engine:
             held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
             weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
-            for task in grid.tasks_of(model):
-                cases = held_out_examples(TASKS[task], examples, seed)
+            for name in grid.tasks_of(model):
+                task = TASKS[name]
+                cases = held_out_examples(task, examples, seed)
                 prompts = [digest(case.prompt) for case in cases]
-                graded = named_with_source(task, type(TASKS[task]))
+                graded = named_with_source(name, type(task))
                 columns = [
                     _Column(setting, place := Place(weights, graded, setting.key, seed), store.answers(place, prompts))
                     for setting in grid.settings
@@ -88,12 +89,12 @@ def run_grid(
                     if late:
                         missing += len(numbers)
                         continue
-                    progress(f"{model} {task} {numbers[0] + 1}/{examples}: {column.setting}")
-                    fresh = _answer(engine, cases, numbers, column.setting, seed)
+                    progress(f"{model} {name} {numbers[0] + 1}/{examples}: {column.setting}")
+                    fresh = _answer(engine, task, cases, numbers, column.setting, seed)
                     store.add(column.place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
                     column.answers |= {answer.number: answer for answer, _ in fresh}
                     made += len(fresh)
-                rows += compare(model, task, [(column.setting.options, column.answers) for column in columns])
+                rows += compare(model, name, [(column.setting.options, column.answers) for column in columns])
         del engine  # before the next one is loaded
     return LabResult(tuple(rows), examples, seed, made, missing)
 
@@ -110,7 +111,7 @@ def _parts(columns: Sequence[_Column], examples: int, end: float | None) -> Iter
 
 
 def _answer(
-    engine: Engine, cases: list[Example], numbers: list[int], setting: Setting, seed: int
+    engine: Engine, task: Task, cases: list[Example], numbers: list[int], setting: Setting, seed: int
 ) -> list[tuple[Answer, str]]:
     """Answers of one setting to some examples, with their texts."""
     asked = setting.search
@@ -120,9 +121,10 @@ def _answer(
         example_request(case, {**options, "seed": numbered_seed(seed, number)})
         for case, number in zip(chosen, numbers, strict=True)
     ]
+    attempts = answer_examples(engine, task, chosen, requests, asked)
     found = []
-    for case, number, attempt in zip(chosen, numbers, answer_examples(engine, chosen, requests, asked), strict=True):
+    for case, number, attempt in zip(chosen, numbers, attempts, strict=True):
         text = graded_text(attempt.best)
-        right = TASKS[case.task].grade(case, text)
+        right = grade(task, case, text)
         found.append((Answer(number, right, attempt.passes, attempt.best.completion_tokens, attempt.seconds), text))
     return found

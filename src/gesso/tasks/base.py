@@ -169,17 +169,20 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
     """Returns `n` examples with distinct held-out prompts, the same ones for the same arguments.
 
     Raises:
-        ValueError: the task does not have `n` such prompts (or they are too rare to be found).
+        DataError: the task does not have `n` such prompts (or they are too rare to be found).
+        TypeError: it draws something else than an `Example`.
     """
     rng = random.Random(f"{task.name}/{seed}")
     found: dict[str, Example] = {}
     vain = 0
     while len(found) < n and vain < _MOST_VAIN:
         example = task.sample_evaluation(rng, len(found))
+        if not isinstance(example, Example):
+            raise TypeError(f"it draws gesso.tasks.base.Example, got {example!r:.60}")
         key = task.split_key(example)
         vain += 1
         if held_out(key) and key not in found:
             found[key], vain = example, 0
     if len(found) < n:
-        raise ValueError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
+        raise DataError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
     return list(found.values())

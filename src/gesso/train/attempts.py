@@ -10,7 +10,6 @@ from gesso.control.search_options import SearchOptions
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.tasks.base import Example, Task
-from gesso.tasks.registry import TASKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +27,13 @@ class Attempt:
 
 
 def answer_examples(
-    engine: Engine, cases: Sequence[Example], requests: Sequence[Request], asked: SearchOptions
+    engine: Engine, task: Task, cases: Sequence[Example], requests: Sequence[Request], asked: SearchOptions
 ) -> list[Attempt]:
-    """Answers examples, each by the request that stands in its place: once, or by a search, of which every pass
-    counts."""
+    """Answers examples of a task, each by the request that stands in its place: once, or by a search, of which every
+    pass counts."""
     if not asked.wanted:
         return [Attempt((result,), result, result.passes, result.seconds) for result in engine.generate_batch(requests)]
-    graders = [_grader_of(asked, case) for case in cases]
+    graders = [_grader_of(asked, task, case) for case in cases]
     pairs = list(zip(requests, graders, strict=True))
     if asked.particles is not None:
         runs = [asked.run_particles(engine, request.prompt, grader, dict(request.options)) for request, grader in pairs]
@@ -46,12 +45,12 @@ def answer_examples(
             request.prompt,
             best_of=asked.best_of,
             grader=grader,
-            augment=asked.augmentation(_own_task(asked, case)),
+            augment=asked.augmentation(task if asked.check in ("task", "reference") else None),
             select=asked.select,
             at_once=asked.at_once,
             **request.options,
         )
-        for (request, grader), case in zip(pairs, cases, strict=True)
+        for request, grader in pairs
     ]
     round_size = asked.best_of if asked.check is None else asked.at_once
     attempts = []
@@ -68,13 +67,8 @@ def _seconds(results: Sequence[GenerationResult], round_size: int | None = None)
     return sum(max(result.seconds for result in made) for made in rounds)
 
 
-def _own_task(asked: SearchOptions, case: Example) -> Task | None:
-    """The example's own task, where the check is it."""
-    return TASKS[case.task] if asked.check in ("task", "reference") else None
-
-
-def _grader_of(asked: SearchOptions, case: Example) -> Grader | None:
-    """The check of an evaluation: `task` and `reference` mean the example's own task."""
+def _grader_of(asked: SearchOptions, task: Task, case: Example) -> Grader | None:
+    """The check of an evaluation: `task` and `reference` mean the task that the example is of."""
     if asked.check == "reference":
-        return lambda _, text: TASKS[case.task].grade(case, text)
-    return TASKS[case.task].score if asked.check == "task" else asked.grader()
+        return lambda _, text: task.grade(case, text)
+    return task.score if asked.check == "task" else asked.grader()

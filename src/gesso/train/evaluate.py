@@ -14,7 +14,8 @@ import numpy as np
 from gesso.control.search_options import SearchOptions
 from gesso.engine.engine import Engine, Request
 from gesso.engine.seeds import numbered_seed
-from gesso.errors import OptionError
+from gesso.errors import DataError, OptionError
+from gesso.options.user_code import failures_in
 from gesso.tasks.base import Example, Task, evaluation_set, messages_of
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
@@ -133,12 +134,23 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     """Draws held-out examples of a task.
 
     Raises:
-        OptionError: it does not have so many.
+        OptionError: it does not have so many, or is the user's own and fails.
     """
     try:
-        return evaluation_set(task, count, seed)
-    except ValueError as error:
+        with failures_in(task, "task", "sample"):
+            return evaluation_set(task, count, seed)
+    except DataError as error:
         raise OptionError(str(error), option="examples") from None
+
+
+def grade(task: Task, case: Example, text: str) -> bool:
+    """Says whether a text is right as an answer to an example.
+
+    Raises:
+        OptionError: the task is the user's own, and fails.
+    """
+    with failures_in(task, "task", "grade"):
+        return bool(task.grade(case, text))
 
 
 def evaluate_examples(
@@ -168,12 +180,14 @@ def evaluate_examples(
     options = {**asked.request_defaults, **options}
     requests = [example_request(case, {**options, "seed": numbered_seed(seed, i)}) for i, case in enumerate(cases)]
     started = time.monotonic()
-    attempts = answer_examples(engine, cases, requests, asked)
+    attempts = answer_examples(engine, task, cases, requests, asked)
     seconds = time.monotonic() - started
     answers = []
     for case, attempt in zip(cases, attempts, strict=True):
         text = graded_text(attempt.best)
-        answers.append(_Answer(case, attempt, text, task.grade(case, text), task.counts(case, text)))
+        right = grade(task, case, text)
+        with failures_in(task, "task", "counts"):
+            answers.append(_Answer(case, attempt, text, right, task.counts(case, text)))
     if other_pictures and isinstance(task, PictureTask):
         answers = _asked_of_others(engine, task, answers, [dict(request.options) for request in requests], seed)
     names = dict.fromkeys(name for case in cases if (name := task.group(case)))
@@ -202,7 +216,7 @@ def _asked_of_others(
     counted = []
     for answer, other, result in zip(answers, others, results, strict=True):
         text = graded_text(result)
-        changes, right = text.strip() != answer.text.strip(), task.grade(other, text)
+        changes, right = text.strip() != answer.text.strip(), grade(task, other, text)
         seen = {"changes": (int(changes), 1), "right of another": (int(right), 1)}
         counted.append(dataclasses.replace(answer, counts={**answer.counts, **seen}))
     return counted
