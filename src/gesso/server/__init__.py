@@ -12,6 +12,6 @@ over, `errors` has OpenAI's shape and `field_names` other interfaces' fields. `c
 `plain_http` (HTTP/1 alone); `hosts` and `auth` let requests in, and `http_settings` has what a router has too; `media`
 reads content parts over `fetch` (what may be fetched) and `daemon_pool` (threads that nothing waits for). `metrics`
 (with `latency_buckets`, as the router's), `access_log` and `tracing` watch. `studio` and `option_table` have what the
-page needs. `files`, `batches`, `batch_store` (SQLite), `batch_worker` and `batch_life` are batches. docs/server.md
-describes it all.
+page needs, `docs_page` shows the interface. `files`, `batches`, `batch_store` (SQLite), `batch_worker` and `batch_life`
+are batches. docs/server.md describes it all.
 """

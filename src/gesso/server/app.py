@@ -19,6 +19,7 @@ from gesso.server.choose import choose_routes
 from gesso.server.completions import completion_routes
 from gesso.server.context import Context
 from gesso.server.count_tokens import count_routes
+from gesso.server.docs_page import docs_routes
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
 from gesso.server.explain import explain_routes
@@ -57,6 +58,7 @@ def create_app(
         title="gesso",
         summary="OpenAI's interface to a block-diffusion language model.",
         version=__version__,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         middleware=[*outer_layers(settings, metrics, traces), Middleware(HeadAsGet)],
@@ -93,5 +95,6 @@ def create_app(
     all_routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     app.state.paths = frozenset(route.path for route in all_routes)
     app.state.endpoints = frozenset(route.path for route in all_routes if isinstance(route, JsonRoute))
+    app.include_router(docs_routes(app))
     app.include_router(studio_routes())
     return app
