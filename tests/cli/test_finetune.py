@@ -287,7 +287,10 @@ def test_large_models_have_the_usual_learning_rates() -> None:
         (("{data}", "--out", "{out}", "--causal-only", "--own-drafts", 1), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--causal-only", "--on-policy"), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--on-policy", "--own-drafts", 1), "with --on-policy all begin as noise"),
-        (("{data}", "--out", "{out}", "--on-policy", "--time-exponent", 0.5), "with --on-policy all begin as noise"),
+        (
+            ("{data}", "--out", "{out}", "--on-policy", "--time-exponent", 0.5),
+            "--time-exponent means nothing with --on-policy",
+        ),
         (("{data}", "--out", "{out}", "--on-policy", "--distill", 0.5), "--on-policy along canvases: one of them"),
         (("--steps", 1), "needs DATA and --out"),
         (("{data}", "--out", "{out}", "--method", "lorra"), "method 'lorra' does not exist; known: full, lora, qlora"),
@@ -300,7 +303,7 @@ def test_large_models_have_the_usual_learning_rates() -> None:
         (("{data}", "--out", "{out}", "--source-share", 0.5), "no line to train on has one"),
         (("{data}", "--out", "{out}", "--source-share", 2), "--source-share must be at least 0"),
         (("{data}", "--out", "{out}", "--batch-size", 0), "--batch-size must be at least 1"),
-        (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "--patience is of what is held out"),
+        (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "--patience needs held-out examples"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--evaluate-every", 2), "--held-out 0 leaves none"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--evaluation-examples", 2), "--held-out 0 leaves none"),
         (

@@ -32,6 +32,7 @@ from gesso.options import option
 class Own(Sampler):
     seed: int = option(1, "Positions.")
 """
+TAKEN = "sampler own: another option is called seed, which is no sampler's"
 PROMPT = "Sort: pear, fig, apple, kiwi"
 
 
@@ -82,7 +83,7 @@ def test_a_task_of_ones_own_is_measured(folder: Path) -> None:
         ("x = 1 / 0", "gesso: {file} cannot be imported: ZeroDivisionError: division by zero (line 1)"),
         (
             SEEDED,
-            "gesso: two options are called seed; one belongs to sampler own",
+            f"gesso: {{file}} cannot be imported: TypeError: {TAKEN} (line 6)",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_answers_are_the_same_and_the_runner_knows_what_is_left(case: Case) -> N
 
 def test_device_memory_is_of_cuda(tmp_path: Path) -> None:
     folder = make_tiny_folder(tmp_path / "tiny")
-    for size, message in ("8GB", "is of CUDA: on cpu"), (0, "at least 1 byte"), ("much", "takes a size such as 4GiB"):
+    for size, message in ("8GB", "needs CUDA: on cpu"), (0, "at least 1 byte"), ("much", "takes a size such as 4GiB"):
         with pytest.raises(OptionError, match=message):
             load(folder, "cpu", device_memory=size)
 

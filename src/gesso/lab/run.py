@@ -43,7 +43,7 @@ class _Column:
     setting: Setting
     place: Place
     answers: dict[int, Answer]
-    """By number."""
+    """Answers by number."""
 
 
 def run_grid(
