@@ -99,7 +99,8 @@ def _of_tokens(x_BGMK: Tensor, bias: Tensor | None) -> Tensor:
     """[B, G, H / G, T, K]: queries of a key head, by heads and by tokens, where a bias says how many these are."""
     queries = x_BGMK.shape[2]
     tokens = queries if bias is None or bias.shape[2] == 1 else bias.shape[2]
-    return x_BGMK.unflatten(2, (queries // tokens, tokens))
+    split: Tensor = x_BGMK.unflatten(2, (queries // tokens, tokens))
+    return split
 
 
 def _pieces(q: Tensor, k: Tensor, bias: Tensor | None) -> list[tuple[slice, slice]] | None:
