@@ -24,7 +24,7 @@ from gesso.control.job import Job
 from gesso.engine.engine import Engine
 from gesso.tasks.base import Example, evaluation_set
 from gesso.tasks.revision import Revision
-from gesso.train.evaluate import wilson_interval
+from gesso.train.intervals import wilson_interval
 
 STRENGTHS = (0.3, 0.5, 0.7, 1.0)
 KINDS = ("rename", "constant", "condition")

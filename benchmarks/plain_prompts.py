@@ -25,7 +25,7 @@ from rich.table import Table
 from gesso.api import load
 from gesso.engine.engine import Request
 from gesso.tasks.to_json import same_json
-from gesso.train.evaluate import wilson_interval
+from gesso.train.intervals import wilson_interval
 
 PROMPTS = Path(__file__).with_suffix(".jsonl")
 MOST_TOKENS = 96

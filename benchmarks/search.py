@@ -30,7 +30,7 @@ from gesso.engine.engine import Engine
 from gesso.engine.particles import particles
 from gesso.tasks.sudoku import Sudoku
 from gesso.tasks.sudoku_solver import Grid, count_solutions, dig, draw_solution
-from gesso.train.evaluate import ratio_interval, wilson_interval
+from gesso.train.intervals import ratio_interval, wilson_interval
 
 _SETTINGS = (
     "best_of=1 every_step=false;best_of=1;best_of=3;best_of=3 augment=false;"

@@ -20,7 +20,8 @@ from gesso.tasks.base import Example, Task
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
-from gesso.train.evaluate import TaskScore, evaluate_task, wilson_interval
+from gesso.train.evaluate import TaskScore, evaluate_task
+from gesso.train.intervals import wilson_interval
 
 COLUMNS = ("seen", "unseen", "reworded")
 GOAL_INSIDE, GOAL_OUTSIDE = 0.03, 0.90

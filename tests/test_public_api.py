@@ -14,7 +14,7 @@ import gesso
 NAMES = {
     "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
     "GenerationResult", "GessoError", "Lines", "Match", "ModelConfig", "Replay", "Request", "Stream", "UserError",
-    "choose", "constraint", "edit", "fill", "load", "load_model", "particles", "read_schema", "replay",
+    "choose", "constraint", "edit", "evaluate", "fill", "load", "load_model", "particles", "read_schema", "replay",
     "save_model", "search",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""

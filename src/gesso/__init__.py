@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gesso.generation import GenerationConfig
     from gesso.models.diffusion_gemma import DiffusionGemma
     from gesso.models.saving import save_folder as save_model
+    from gesso.train.evaluate import evaluate
 
 __version__ = "0.1.0"
 
@@ -61,6 +62,7 @@ _HOMES = {
     "UserError": "gesso.errors",
     "DiffusionGemma": "gesso.models.diffusion_gemma",
     "save_model": "gesso.models.saving",
+    "evaluate": "gesso.train.evaluate",
 }
 
 __all__ = [
@@ -83,6 +85,7 @@ __all__ = [
     "choose",
     "constraint",
     "edit",
+    "evaluate",
     "fill",
     "load",
     "load_model",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gesso.lab.statistics import Answer, accuracy_under_parallelism, compare, holm, mcnemar, mean_interval, pareto
+from gesso.lab.statistics import Answer, accuracy_under_parallelism, compare, holm, mcnemar, pareto
 
 
 def answers(right: str, passes: int = 4) -> dict[int, Answer]:
@@ -62,12 +62,6 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
     assert kept == sorted(kept)
     for cost, gain in points:
         assert any(c <= cost and g >= gain for c, g in kept), "whatever is left out is beaten by one that is kept"
-
-
-def test_the_interval_of_a_mean() -> None:
-    assert mean_interval([3.0] * 9) == (3.0, 3.0)
-    low, high = mean_interval([0.0, 10.0] * 50)
-    assert 3.5 < low < 5 < high < 6.5
 
 
 def test_accuracy_under_parallelism() -> None:

@@ -20,7 +20,8 @@ from gesso.tasks.registry import TASKS
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.evaluate import evaluate_task, ratio_interval, wilson_interval
+from gesso.train.evaluate import evaluate, evaluate_task
+from gesso.train.intervals import wilson_interval
 from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.recipes.skills import skill_data
 from gesso.train.task_data import TaskData
@@ -190,27 +191,39 @@ def test_a_recipe_without_eyes_refuses_images() -> None:
         skills.conversation(Pictures().sample(Random(0)))
 
 
+def test_a_model_is_measured_by_the_name_of_a_task_by_ones_own_and_by_a_file(tmp_path: Path) -> None:
+    engine: Any = Reciter()
+    own = evaluate(engine, Letters(), examples=30, seed=3)
+    assert dataclasses.replace(own, seconds=0) == dataclasses.replace(score(Letters(), 30), seconds=0)
+    named = evaluate(engine, "counting", examples=3, seed=1, max_new_tokens=9)
+    assert (named.task, named.examples) == ("counting", 3)
+    assert [request.options["max_new_tokens"] for request in engine.requests] == [9] * 3
+    file = tmp_path / "lines.jsonl"
+    lines = [{"prompt": text, "completion": text} for text in ("ab", "abcdef")]
+    file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    asked = evaluate(engine, file)
+    assert (asked.task, asked.examples, asked.right) == ("lines.jsonl", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "said"),
+    [
+        ("chess", {}, "no task 'chess'; known: "),
+        (Letters, {}, "task must be a name, a task or a path, got "),
+        (3, {}, "task must be a name, a task or a path, got 3"),
+        ("counting", {"examples": 0}, "examples must be an integer of at least 1, got 0"),
+        ("counting", {"seed": -1}, "seed must be "),
+        ("counting", {"at_once": 3}, "at_once"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(task: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError, match=f"^{re.escape(said)}"):
+        evaluate(Reciter(), task, **options)  # type: ignore[arg-type]
+
+
 def test_too_many_examples_are_refused() -> None:
     with pytest.raises(OptionError, match="letters"):
         score(Letters(), 400)
-
-
-def test_wilson_intervals() -> None:
-    assert wilson_interval(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    assert wilson_interval(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
-
-
-def test_ratio_intervals() -> None:
-    rng = Random(0)
-    values = [rng.gauss(10, 2) for _ in range(400)]
-    low, high = ratio_interval(values, [1] * 400)
-    assert (low + high) / 2 == pytest.approx(sum(values) / 400, abs=0.03)
-    assert high - low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.15)
-    assert ratio_interval(values, [1] * 400) == (low, high)
-    assert ratio_interval([3, 3], [4, 4]) == (0.75, 0.75)
-    # Examples are drawn whole, however much each holds.
-    low, high = ratio_interval([0, 90], [10, 90])
-    assert (low, high) == (0, 1)
 
 
 def test_other_pictures_are_asked_about_with_the_same_words(tmp_path: Path) -> None:

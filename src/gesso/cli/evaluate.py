@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gesso.tasks.base import Example, Task
-    from gesso.train.evaluate import GroupScore, Interval, TaskScore
+    from gesso.train.evaluate import GroupScore, TaskScore
+    from gesso.train.intervals import Interval
 
 
 _DENOISING = (
@@ -39,7 +40,6 @@ _DENOISING = (
     "negative_prompt",
     "image_budget",
 )
-EXAMPLES = 200
 _MEASURING = {"rich_help_panel": "Measuring"}
 _HELPS = {
     "check": "Stop at an answer that this finds right: task (the task's own check, by the prompt alone), reference "
@@ -80,7 +80,7 @@ def evaluate(
             "-n",
             metavar="N",
             help="Held-out prompts of each task, or lines of a file: of --data drawn by --seed, of --likelihood the "
-            f"first. [default: {EXAMPLES}; all of a file]",
+            "first. [default: 200; all of a file]",
             **_MEASURING,
         ),
     ] = None,
@@ -166,15 +166,11 @@ _Planned = dict[str, tuple["Task", "Callable[[], list[Example]]"]]
 
 
 def _of_tasks(names: Sequence[str], examples: int | None, seed: int) -> _Planned:
-    from gesso.errors import OptionError
-    from gesso.tasks.registry import TASKS
-    from gesso.train.evaluate import held_out_examples
+    from gesso.tasks.registry import find_task
+    from gesso.train.evaluate import EXAMPLES, held_out_examples
 
-    for name in names:
-        if name not in TASKS:
-            raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
-    count = EXAMPLES if examples is None else examples
-    return {name: (TASKS[name], partial(held_out_examples, TASKS[name], count, seed)) for name in names}
+    tasks, count = {name: find_task(name) for name in names}, EXAMPLES if examples is None else examples
+    return {name: (task, partial(held_out_examples, task, count, seed)) for name, task in tasks.items()}
 
 
 def _of_files(paths: Sequence[Path], examples: int | None, seed: int) -> _Planned:

@@ -23,7 +23,7 @@ from gesso.control.grading import grader_file
 from gesso.control.search_options import SEARCH_OPTIONS, SearchOptions
 from gesso.errors import ConfigError, OptionError
 from gesso.generation import STRATEGIES, engine_options
-from gesso.tasks.registry import TASKS, default_tasks
+from gesso.tasks.registry import default_tasks, find_task
 
 KEYS = ("models", "tasks", "settings", "product")
 
@@ -75,8 +75,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         for task in self.tasks:
-            if task not in TASKS:
-                raise OptionError(f"no task {task!r}; known: {', '.join(TASKS)}", option="task")
+            find_task(task)
         if not self.models or not self.settings:
             raise OptionError("a grid needs a model and a setting", option="grid")
         for kind, names in (("model", self.models), ("task", self.tasks)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from gesso.train.evaluate import Interval, ratio_interval, wilson_interval
+from gesso.train.intervals import Interval, mean_interval, wilson_interval
 
 AUP_ALPHA, AUP_SLACK = 3.0, 0.05
 """Rate at which accuracy below the best one loses weight, and how far below the slowest setting's it may fall, as in
@@ -76,11 +76,6 @@ def holm(ps: Sequence[float]) -> list[float]:
         worst = max(worst, min(1.0, (len(ps) - rank) * ps[place]))
         adjusted[place] = worst
     return adjusted
-
-
-def mean_interval(values: Sequence[float]) -> Interval:
-    """Returns the 95% interval of a mean."""
-    return ratio_interval(values, [1.0] * len(values))
 
 
 def compare(model: str, task: str, settings: Sequence[tuple[Mapping[str, Any], Mapping[int, Answer]]]) -> list[Row]:

@@ -3,6 +3,7 @@
 from pathlib import PurePath
 from types import MappingProxyType
 
+from gesso.errors import OptionError
 from gesso.tasks.arithmetic import Arithmetic
 from gesso.tasks.base import Task
 from gesso.tasks.code import Code
@@ -37,6 +38,17 @@ TRAINING_TASKS: dict[str, Task] = {
     "sight-talks": Talks(),
 }
 """And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
+
+
+def find_task(name: str) -> Task:
+    """Returns the task of a name.
+
+    Raises:
+        OptionError: there is none.
+    """
+    if name not in TASKS:
+        raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
+    return TASKS[name]
 
 
 def register(task: Task) -> None:

@@ -7,25 +7,26 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gesso.control.search_options import SearchOptions
+from gesso.control.search_options import SEARCH_OPTIONS, SearchOptions
 from gesso.engine.engine import Engine, Request
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import DataError, OptionError
+from gesso.options import Integer
 from gesso.options.user_code import failures_in
 from gesso.tasks.base import Example, Task, evaluation_set, messages_of
+from gesso.tasks.registry import find_task
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
 from gesso.train.attempts import Attempt, answer_examples
+from gesso.train.file_task import FileTask
+from gesso.train.intervals import Interval, mean_interval, ratio_interval, wilson_interval
 from gesso.train.task_data import shown_parts
 
-Interval = tuple[float, float]
-"""Ends of a 95% interval."""
-
-_RESAMPLES = 2000
+EXAMPLES = 200
+"""Held-out prompts of a task, where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,28 +88,34 @@ class _Answer:
     counts: Mapping[str, tuple[int, int]]
 
 
-def wilson_interval(right: int, total: int) -> Interval:
-    """Returns the 95% interval of a share (Wilson 1927)."""
-    z = 1.959964
-    share = right / total
-    centre = share + z * z / (2 * total)
-    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return (centre - spread) / scale, (centre + spread) / scale
+def evaluate(
+    engine: Engine, task: Task | str | Path, *, examples: int | None = None, seed: int = 0, **options: Any
+) -> TaskScore:
+    """Measures how often a model is right, in how many passes and how many seconds, with 95% intervals.
 
+    Args:
+        task: name of a task, one of your own (an instance of a subclass of `gesso.tasks.base.Task`), or the path of a
+            file of training data, whose lines are asked.
+        examples: held-out prompts of the task, 200 without it; lines of the file, all of them without it.
+        seed: of the prompts and of the sampling; example i is answered with `seed + i`.
+        options: keywords of every request, and of a search: `best_of`, `check` and the others of `gesso eval`.
 
-def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
-    """Returns the 95% interval of sum(parts) / sum(wholes), the percentile bootstrap (Efron 1979) with a fixed seed.
-
-    Element i of both belongs to example i, and whole examples are drawn: the cells of one puzzle, or the canvases of
-    one answer, are not independent. Where all examples agree the interval has no width.
+    Raises:
+        OptionError: an unknown task or option, or more examples than there are.
+        DataError: a line of the file cannot be asked.
     """
-    generator = np.random.default_rng(0)
-    part, whole = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
-    draws = (generator.integers(len(part), size=len(part)) for _ in range(_RESAMPLES))
-    ratios = [part[drawn].sum() / whole[drawn].sum() for drawn in draws]
-    low, high = np.quantile(ratios, (0.025, 0.975))
-    return float(low), float(high)
+    count = None if examples is None else Integer(minimum=1).check("examples", examples)
+    numbered_seed(seed, 0)
+    asked = SearchOptions(**{name: options.pop(name) for name in SEARCH_OPTIONS if name in options})
+    if isinstance(task, Path):
+        task = FileTask(task)
+        cases = task.chosen(count, seed)
+    else:
+        task = find_task(task) if isinstance(task, str) else task
+        if Task not in type(task).__mro__:
+            raise OptionError(f"task must be a name, a task or a path, got {task!r:.60}", option="task")
+        cases = held_out_examples(task, count or EXAMPLES, seed)
+    return evaluate_examples(engine, task, cases, seed, options, asked)
 
 
 def evaluate_task(
@@ -246,7 +253,6 @@ def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
     made = [[steps for result in answer.attempt.results for steps in result.denoising_steps] for answer in answers]
     steps, canvases = [sum(of_canvas) for of_canvas in made], [len(of_canvas) for of_canvas in made]
     seconds = [answer.attempt.seconds for answer in answers]
-    each = [1.0] * len(answers)
     return {
         "examples": len(answers),
         "right": right,
@@ -255,10 +261,10 @@ def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
         "mean_steps_interval": ratio_interval(steps, canvases),
         "p95_steps": _percentile_95([steps for of_canvas in made for steps in of_canvas]),
         "mean_example_steps": sum(passes) / len(answers),
-        "mean_example_steps_interval": ratio_interval(passes, each),
+        "mean_example_steps_interval": mean_interval(passes),
         "p95_example_steps": _percentile_95(passes),
         "mean_seconds": sum(seconds) / len(answers),
-        "mean_seconds_interval": ratio_interval(seconds, each),
+        "mean_seconds_interval": mean_interval(seconds),
         "shares": {name: _share([answer.counts[name] for answer in answers]) for name in answers[0].counts},
     }
 

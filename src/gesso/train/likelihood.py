@@ -14,7 +14,7 @@ from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder, FileDataConfig
 from gesso.train.data_fields import BYTE_ORDER_MARK
 from gesso.train.data_lines import LineReader
-from gesso.train.evaluate import Interval, ratio_interval
+from gesso.train.intervals import Interval, ratio_interval
 
 MOST_SAMPLES = 1 << 16
 """Noisy canvases of an example at most."""
