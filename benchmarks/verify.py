@@ -45,8 +45,8 @@ def row(task: str, options: dict[str, Any], score: TaskScore, wrong: set[str], b
         "examples": score.examples,
         "right": score.right,
         "interval": score.interval,
-        "forwards": score.mean_example_steps,
-        "forwards_interval": score.mean_example_steps_interval,
+        "forwards": score.mean_passes,
+        "forwards_interval": score.mean_passes_interval,
         "tokens_per_forward": score.tokens_per_forward,
         "fixed": fixed,
         "broken": broken,
@@ -97,7 +97,7 @@ def main() -> None:
                 way if threshold is None else f"{way} at {threshold:g}",
                 f"{score.right}",
                 f"{low:.0%} to {high:.0%}",
-                f"{score.mean_example_steps:.1f}",
+                f"{score.mean_passes:.1f}",
                 f"{least:.1f} to {greatest:.1f}",
                 *(
                     ("", "", "")

@@ -89,18 +89,18 @@ def test_an_evaluation_counts_every_pass(gesso: Gesso) -> None:
     for check in ("task", "reference"):
         more = json.loads(gesso("eval", "mini", *options, "--best-of", 3, "--check", check).out)["tasks"][0]
         assert more["right"] == once["right"] == 0
-        assert more["mean_example_steps"] > 2 * once["mean_example_steps"]
+        assert more["mean_passes"] > 2 * once["mean_passes"]
         assert more["mean_steps"] == pytest.approx(once["mean_steps"], rel=0.5), "per canvas, of all candidates"
     assert more["mean_steps"] <= more["p95_steps"] <= 2
     scored = json.loads(gesso("eval", "mini", *options, "--best-of", 1).out)["tasks"][0]
     assert scored["mean_steps"] == once["mean_steps"], "what reads the likelihood denoises nothing"
-    assert scored["mean_example_steps"] == once["mean_example_steps"] + 1, "the pass that reads the likelihood"
+    assert scored["mean_passes"] == once["mean_passes"] + 1, "the pass that reads the likelihood"
 
 
 def test_an_evaluation_by_particles_counts_their_canvases(gesso: Gesso) -> None:
     options = ("--task", "arithmetic", "-n", 2, "--max-denoising-steps", 2, "--stopping", "last_step", "--json")
     told = json.loads(gesso("eval", "mini", *options, "--particles", 4).out)["tasks"][0]
-    assert (told["mean_steps"], told["p95_steps"], told["mean_example_steps"]) == (2, 2, 8)
+    assert (told["mean_steps"], told["p95_steps"], told["mean_passes"]) == (2, 2, 8)
 
 
 def test_an_evaluation_refuses_what_the_command_does_not_have(gesso: Gesso) -> None:

@@ -53,7 +53,7 @@ def test_answers_are_those_of_an_evaluation(lab: Callable[..., LabResult], engin
     assert (result.made, result.missing, len(result.rows)) == (6, 0, 2)
     for row in result.rows:
         score = evaluate_task(engine, TASKS["arithmetic"], 3, 0, row.options)
-        assert (row.right, row.passes) == (score.right, score.mean_example_steps)
+        assert (row.right, row.passes) == (score.right, score.mean_passes)
         assert row.tokens_per_forward == pytest.approx(score.tokens_per_forward)
     assert all(row.paired == 3 for row in result.rows)
 

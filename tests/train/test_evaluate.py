@@ -115,8 +115,8 @@ def test_groups_and_shares() -> None:
     assert short.examples + long.examples == found.examples == 30
     assert (short.right, long.right, found.right) == (short.examples, 0, short.examples)
     assert short.interval == wilson_interval(short.right, short.examples)
-    assert (short.mean_steps, short.mean_example_steps, short.p95_steps) == (2, 2, 2)
-    assert (long.mean_steps, long.mean_example_steps, long.p95_steps, long.p95_example_steps) == (4, 8, 5, 8)
+    assert (short.mean_steps, short.mean_passes, short.p95_steps) == (2, 2, 2)
+    assert (long.mean_steps, long.mean_passes, long.p95_steps, long.p95_passes) == (4, 8, 5, 8)
     assert (short.mean_seconds, long.mean_seconds_interval) == (0.25, (0.5, 0.5))
     assert found.mean_steps == pytest.approx((2 * short.examples + 8 * long.examples) / (30 + long.examples))
     low, high = found.mean_steps_interval

@@ -243,7 +243,7 @@ def _lines(group: "GroupScore") -> list[tuple[str, str]]:
         *((name, percent(share.value, share.interval)) for name, share in group.shares.items()),
         ("steps/canvas", number(group.mean_steps, group.mean_steps_interval)),
         ("  95th pct", f"{group.p95_steps:.0f}"),
-        ("steps/answer", number(group.mean_example_steps, group.mean_example_steps_interval)),
-        ("  95th pct", f"{group.p95_example_steps:.0f}"),
+        ("passes/answer", number(group.mean_passes, group.mean_passes_interval)),
+        ("  95th pct", f"{group.p95_passes:.0f}"),
         ("latency, s", number(group.mean_seconds, group.mean_seconds_interval)),
     ]

@@ -50,10 +50,10 @@ class GroupScore:
     """Denoising steps a canvas, over all canvases."""
     mean_steps_interval: Interval
     p95_steps: float
-    mean_example_steps: float
+    mean_passes: float
     """Passes an example: denoising steps of all canvases and candidates, guidance, and what a search scores by."""
-    mean_example_steps_interval: Interval
-    p95_example_steps: float
+    mean_passes_interval: Interval
+    p95_passes: float
     mean_seconds: float
     """Wall clock from an example's start to its end, while others of the batch run beside it."""
     mean_seconds_interval: Interval
@@ -260,9 +260,9 @@ def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
         "mean_steps": sum(steps) / sum(canvases),
         "mean_steps_interval": ratio_interval(steps, canvases),
         "p95_steps": _percentile_95([steps for of_canvas in made for steps in of_canvas]),
-        "mean_example_steps": sum(passes) / len(answers),
-        "mean_example_steps_interval": mean_interval(passes),
-        "p95_example_steps": _percentile_95(passes),
+        "mean_passes": sum(passes) / len(answers),
+        "mean_passes_interval": mean_interval(passes),
+        "p95_passes": _percentile_95(passes),
         "mean_seconds": sum(seconds) / len(answers),
         "mean_seconds_interval": mean_interval(seconds),
         "shares": {name: _share([answer.counts[name] for answer in answers]) for name in answers[0].counts},
