@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from gesso.engine.async_engine import Limits
@@ -29,7 +30,7 @@ class Decoder:
     def prepare(self, *given: Any) -> Any:
         self.begun.set()
         self.release.wait(SECONDS)
-        return [SimpleNamespace(soft_tokens=1)], []
+        return [SimpleNamespace(soft_tokens=1, patches=np.zeros((4, 768), np.uint8))], []
 
 
 @pytest.fixture
