@@ -61,7 +61,7 @@ def docs_routes(app: FastAPI) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")
-    async def docs() -> HTMLResponse:
+    def docs() -> HTMLResponse:  # in a thread: the first one takes a while
         return HTMLResponse(page_of(app.openapi()), headers=HEADERS)
 
     return router
