@@ -151,7 +151,7 @@ def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:
     assert {name: group["examples"] for name, group in score["groups"].items()} == {"easy": 2, "medium": 1, "hard": 1}
     assert set(score["shares"]) == set(score["groups"]["hard"]["shares"]) == {"blanks right", "clues kept"}
     shown = gesso(*options).out
-    assert "sudoku        all (4)" in shown
+    assert "sudoku         all (4)" in shown
     assert all(f"{band} (" in shown for band in ("easy", "medium", "hard"))
     assert shown.count("\nblanks right ") == shown.count("\nclues kept ") == 1
 
