@@ -42,7 +42,7 @@ from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.quant.nf4 import NF4
 from gesso.tasks.base import evaluation_set
 from gesso.tasks.registry import TASKS, default_tasks
-from gesso.train.evaluate import evaluate_task
+from gesso.train.evaluate import evaluate
 
 FORMS = {
     "whole": Quantization(),
@@ -144,7 +144,7 @@ def quality(model: str, names: list[str], examples: int, count: int, folder: Pat
             found[f"{form} {dtype}"] = {"bytes": size(place), "logits_error": round(error.item(), 5), **told}
             if not examples:
                 continue
-            scores = [evaluate_task(engine, task, examples, 0, {}) for task in tasks]
+            scores = [evaluate(engine, task, examples=examples) for task in tasks]
             found[f"{form} {dtype}"] |= {
                 "right": sum(score.right for score in scores),
                 "examples": sum(score.examples for score in scores),

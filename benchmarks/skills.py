@@ -20,7 +20,7 @@ from gesso.tasks.base import Example, Task
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots
-from gesso.train.evaluate import TaskScore, evaluate_task
+from gesso.train.evaluate import TaskScore, evaluate
 from gesso.train.intervals import wilson_interval
 
 COLUMNS = ("seen", "unseen", "reworded")
@@ -50,8 +50,10 @@ class Column(Task):
 
 def measure(engine: Engine, skill: Skill, number: int, seed: int, steps: int) -> dict[str, TaskScore]:
     """The score of each column."""
-    options = {"max_denoising_steps": steps}
-    return {column: evaluate_task(engine, Column(skill, column), number, seed, options) for column in COLUMNS}
+    return {
+        column: evaluate(engine, Column(skill, column), examples=number, seed=seed, max_denoising_steps=steps)
+        for column in COLUMNS
+    }
 
 
 def abstained(scores: Sequence[TaskScore]) -> tuple[float, tuple[float, float]]:

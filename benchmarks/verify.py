@@ -23,8 +23,8 @@ from rich.table import Table
 from gesso.api import load
 from gesso.engine.engine import Engine
 from gesso.lab.statistics import mcnemar
-from gesso.tasks.registry import MINI_SKILLS, TASKS
-from gesso.train.evaluate import TaskScore, evaluate_task
+from gesso.tasks.registry import MINI_SKILLS
+from gesso.train.evaluate import TaskScore, evaluate
 
 SEED = 0
 _COUNTS = frozenset("12345678")
@@ -32,7 +32,7 @@ _COUNTS = frozenset("12345678")
 
 def measure(engine: Engine, task: str, count: int, options: dict[str, Any]) -> tuple[TaskScore, set[str]]:
     """The score, and the prompts that were answered wrongly."""
-    score = evaluate_task(engine, TASKS[task], count, SEED, options)
+    score = evaluate(engine, task, examples=count, seed=SEED, **options)
     return score, {prompt for prompt, _, _ in score.wrong}
 
 

@@ -24,14 +24,13 @@ from _bpe import Respelling, train_tokenizer, training_texts
 from gesso.api import load
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.generation import GenerationConfig
-from gesso.tasks.registry import TASKS
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word
 from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import checkpoint_path
 from gesso.train.config import TrainConfig
-from gesso.train.evaluate import evaluate_task
+from gesso.train.evaluate import evaluate
 from gesso.train.recipe import Recipe
 from gesso.train.recipes.common import TOKENS, VISION
 from gesso.train.records import METRICS
@@ -130,10 +129,7 @@ def run(name: str, minutes: float, examples: int) -> None:
         losses = [json.loads(line) for line in (out / METRICS).read_text("utf-8").splitlines()][-20:]
         mean = {key: sum(row[key] for row in losses) / len(losses) for key in ("denoiser_loss", "encoder_loss")}
         engine = load(str(checkpoint_path(out, steps)), "cpu", "float32")
-        scores = [
-            evaluate_task(engine, TASKS[task], examples, 0, {"max_denoising_steps": EVALUATION_STEPS})
-            for task in SKILLS
-        ]
+        scores = [evaluate(engine, task, examples=examples, max_denoising_steps=EVALUATION_STEPS) for task in SKILLS]
     shown = {
         "arm": name,
         "vocabulary": recipe.model.vocab_size,

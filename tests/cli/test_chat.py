@@ -109,6 +109,16 @@ def test_ctrl_c_begins_a_message_of_several_lines_anew(
     assert heard(partner) == ["<bos>" + turn("user", "two") + ASK]
 
 
+def test_behind_the_largest_seed_comes_the_first(
+    gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[Any] = []
+    stream = partner.stream
+    monkeypatch.setattr(partner, "stream", lambda *a, **k: seeds.append(k.get("seed")) or stream(*a, **k))
+    assert gesso("chat", "--seed", 2**63 - 1, stdin="one\n/retry\n").code == 0
+    assert seeds == [2**63 - 1, 0]
+
+
 def test_the_last_turn_is_undone_or_asked_again(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[Any] = []
     stream = partner.stream

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from constraints.conftest import cases
 from constraints.schemas import expression_of
+from gesso.constraints import window
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.byte_table import ByteAutomaton
@@ -307,6 +308,18 @@ def test_a_counter_takes_part_where_it_may_be_met(length: int, live: int) -> Non
     kept = [groups for _, _, groups in lattice._windows._kept]
     assert None not in kept  # the window of all counters was not needed
     assert max(len(groups or ()) for groups in kept) == live
+
+
+def test_windows_are_kept_while_their_states_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = token_automaton(compile_bytes(expression_of(BOUNDED)), TREE, [0])
+    windows = Lattice(automaton)._windows
+    sizes = [len(windows.window([automaton.start], width)[0].state_S) for width in range(4, 9)]
+    assert len(windows._kept) == len(sizes)
+    monkeypatch.setattr(window, "_KEPT_STATES", sizes[-1] + sizes[-2])
+    windows.window([automaton.start], 8)
+    windows.window([automaton.start], 3)
+    assert sum(len(kept.state_S) for kept in windows._kept.values()) <= sizes[-1] + sizes[-2]
+    assert (automaton.start,) in [starts for starts, _, _ in windows._kept], "the last one is there"
 
 
 def test_what_is_left_out_is_bounded_from_above() -> None:

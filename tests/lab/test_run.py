@@ -21,7 +21,7 @@ from gesso.lab.run import LabResult, run_grid
 from gesso.lab.store import Store
 from gesso.tasks.base import Example, Task
 from gesso.tasks.registry import TASKS
-from gesso.train.evaluate import evaluate_task
+from gesso.train.evaluate import evaluate
 
 SHORT = {"max_new_tokens": 8, "max_denoising_steps": 3}
 SETTINGS = (Setting(SHORT), Setting({**SHORT, "sampler": "remdm"}))
@@ -52,7 +52,7 @@ def test_answers_are_those_of_an_evaluation(lab: Callable[..., LabResult], engin
     result = lab()
     assert (result.made, result.missing, len(result.rows)) == (6, 0, 2)
     for row in result.rows:
-        score = evaluate_task(engine, TASKS["arithmetic"], 3, 0, row.options)
+        score = evaluate(engine, "arithmetic", examples=3, **row.options)
         assert (row.right, row.passes) == (score.right, score.mean_passes)
         assert row.tokens_per_forward == pytest.approx(score.tokens_per_forward)
     assert all(row.paired == 3 for row in result.rows)

@@ -71,6 +71,11 @@ def test_what_the_engine_refuses(client: TestClient, service: FakeService, error
     assert found["code"] == ("context_length_exceeded" if too_long else None)
 
 
+def test_an_answer_past_the_servers_length_has_the_code_of_a_prompt_past_it(client: TestClient) -> None:
+    error = refusal(client, max_tokens=100_000)
+    assert (error["param"], error["code"]) == ("max_tokens", "context_length_exceeded")
+
+
 def test_a_message_names_fields_of_the_request(client: TestClient, service: FakeService) -> None:
     message = "9 prompt tokens and max_new_tokens 8; images take image_budget"
     service.error = OptionError(message, option="max_new_tokens")

@@ -37,7 +37,11 @@ def test_with_keys_almost_all_is_closed(service: FakeService, path: str) -> None
     response = client.get(path)
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
-    assert response.json()["error"]["code"] == "invalid_api_key"
+    error = response.json()["error"]
+    sent = "send Authorization: Bearer KEY or X-API-Key: KEY"
+    assert (error["code"], error["message"]) == ("invalid_api_key", f"an API key is needed: {sent}")
+    wrong = client.get(path, headers={"X-API-Key": "three"}).json()["error"]["message"]
+    assert wrong == f"this API key is not known: {sent}"
     assert client.get("/health").status_code == client.get("/ready").status_code == 200
 
 
@@ -141,6 +145,7 @@ def test_head_is_counted_under_its_route(client: TestClient) -> None:
         ("POST", "/chat/completions", "there is nothing at /chat/completions; see /v1/chat/completions"),
         ("POST", "/responses", "there is nothing at /responses; see /v1/responses"),
         ("GET", "/models", "there is nothing at /models; see /v1/models"),
+        ("GET", "/v1/models/", "there is nothing at /v1/models/; see /v1/models"),
         ("GET", "/v1/health", "there is nothing at /v1/health; see /health"),
         ("POST", "/v1/chat/completions/", "there is nothing at /v1/chat/completions/; see /v1/chat/completions"),
         ("POST", "/v1/v1/messages", "there is nothing at /v1/v1/messages; see /v1/messages"),

@@ -21,9 +21,11 @@ from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.models.saving import save_folder
 from gesso.nn.grouped_products import GROUP_ROWS
 from gesso.nn.quant.integer import Int4, Int8
+from gesso.train.attention import CPU_NUMBERS, NUMBERS
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Estimate, Workload, estimate
+from gesso.train.estimate_parts import PROBABILITY_BYTES, probability_bytes
 from gesso.train.optimizer import make_optimizer
 from gesso.train.step import freeze_denoiser
 from gesso.train.two_pass import losses
@@ -207,3 +209,15 @@ def test_experts_whose_rows_are_not_aligned_count_no_groups(width: int, grouped:
         for way in (False, True)
     )
     assert (together != alone) == grouped
+
+
+def test_probabilities_that_no_kernel_does_without_are_counted() -> None:
+    most = PROBABILITY_BYTES * NUMBERS
+    for work, counted in (
+        (Workload(1, 1024, 256, 256, device_type="cuda"), 0),
+        (Workload(1, 4096, 256, 256, device_type="cuda"), most),
+        (Workload(1, 4096, 256, 256, device_type="cuda", canvases=False), 0),
+        (Workload(1, 1024, 256, 256, device_type="cuda", context_parallel=2), PROBABILITY_BYTES * 512 * 16 * 1024),
+        (Workload(1, 1024, 256, 256), PROBABILITY_BYTES * CPU_NUMBERS),
+    ):
+        assert probability_bytes(PUBLISHED, work) == counted, work

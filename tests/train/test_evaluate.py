@@ -16,11 +16,10 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task
-from gesso.tasks.registry import TASKS
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.evaluate import evaluate, evaluate_task
+from gesso.train.evaluate import evaluate
 from gesso.train.intervals import wilson_interval
 from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.recipes.skills import skill_data
@@ -80,7 +79,7 @@ class Reciter:
 
 
 def score(task: Task, examples: int, **options: Any) -> Any:
-    return evaluate_task(Reciter(), task, examples, seed=3, options=options)  # type: ignore[arg-type]
+    return evaluate(Reciter(), task, examples=examples, seed=3, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_a_task_without_groups_and_counts() -> None:
 
 def test_requests_have_seeds_of_their_own_and_the_options() -> None:
     engine = Reciter()
-    evaluate_task(engine, Letters(), 3, seed=5, options={"entropy_bound": 0.2})  # type: ignore[arg-type]
+    evaluate(engine, Letters(), examples=3, seed=5, entropy_bound=0.2)  # type: ignore[arg-type]
     assert [request.options["seed"] for request in engine.requests] == [5, 6, 7]
     assert all(request.options["entropy_bound"] == 0.2 for request in engine.requests)
 
@@ -167,7 +166,7 @@ def test_images_are_shown_before_all_that_is_said(seeing: Engine) -> None:
 
     engine: Any = Watched()
     options = {"image_budget": 70, "max_new_tokens": 8}
-    found = evaluate_task(engine, Pictures(), 6, seed=1, options=options)
+    found = evaluate(engine, Pictures(), examples=6, seed=1, **options)
     assert found.examples == 6
     assert len({isinstance(request.prompt, str) for request in requests}) == 2, "with and without earlier turns"
     for request in requests:
@@ -233,12 +232,12 @@ def test_other_pictures_are_asked_about_with_the_same_words(tmp_path: Path) -> N
 
     engine = load(make_seeing_folder(tmp_path), "cpu")
     options = {"image_budget": 70, "max_new_tokens": 8}
-    score = evaluate_task(engine, TASKS["sight-colours"], 4, 0, options, other_pictures=True)
-    plain = evaluate_task(engine, TASKS["sight-colours"], 4, 0, options)
+    score = evaluate(engine, "sight-colours", examples=4, other_pictures=True, **options)
+    plain = evaluate(engine, "sight-colours", examples=4, **options)
     assert set(score.shares) - set(plain.shares) == {"changes", "right of another"}
     assert score.wrong == plain.wrong
     assert 0 < score.shares["changes"].value <= 1
-    clips = evaluate_task(engine, TASKS["sight-clips"], 2, 0, {"max_new_tokens": 8})
+    clips = evaluate(engine, "sight-clips", examples=2, max_new_tokens=8)
     assert clips.examples == 2
     with pytest.raises(OptionError, match="'arithmetic' shows no pictures"):
-        evaluate_task(engine, TASKS["arithmetic"], 1, 0, {}, other_pictures=True)
+        evaluate(engine, "arithmetic", examples=1, other_pictures=True)

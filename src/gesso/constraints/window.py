@@ -30,8 +30,8 @@ from gesso.constraints.transitions import REFUSED
 
 MAX_STATES = 60_000
 """States of a window. Where more could be reached, counters go no further on one canvas than this leaves room for."""
-_KEPT = 8
-"""Windows."""
+_KEPT, _KEPT_STATES = 8, 2 * MAX_STATES
+"""Windows that are kept, and their states together."""
 _Key = tuple[tuple[int, ...], int, frozenset[int] | None]
 """Key of a window: starts, width, and the groups of counters that are kept; None keeps all."""
 
@@ -164,7 +164,7 @@ class Windows:
             window = make()
             # Those of the canvas that is being denoised, of a few requests.
             self._kept[key] = window
-            while len(self._kept) > _KEPT or sum(len(kept.state_S) for kept in [*self._kept.values()]) > 2 * MAX_STATES:
+            while len(self._kept) > _KEPT or sum(len(kept.state_S) for kept in [*self._kept.values()]) > _KEPT_STATES:
                 self._kept.pop(next(iter(self._kept)), None)
         return window
 

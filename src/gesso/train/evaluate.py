@@ -89,7 +89,13 @@ class _Answer:
 
 
 def evaluate(
-    engine: Engine, task: Task | str | Path, *, examples: int | None = None, seed: int = 0, **options: Any
+    engine: Engine,
+    task: Task | str | Path,
+    *,
+    examples: int | None = None,
+    seed: int = 0,
+    other_pictures: bool = False,
+    **options: Any,
 ) -> TaskScore:
     """Measures how often a model is right, in how many passes and how many seconds, with 95% intervals.
 
@@ -98,6 +104,7 @@ def evaluate(
             file of training data, whose lines are asked.
         examples: held-out prompts of the task, 200 without it; lines of the file, all of them without it.
         seed: of the prompts and of the sampling; example i is answered with `seed + i`.
+        other_pictures: ask each prompt again of another picture, and count how often the answer changes with it.
         options: keywords of every request, and of a search: `best_of`, `check` and the others of `gesso eval`.
 
     Raises:
@@ -115,25 +122,6 @@ def evaluate(
         if Task not in type(task).__mro__:
             raise OptionError(f"task must be a name, a task or a path, got {task!r:.60}", option="task")
         cases = held_out_examples(task, count or EXAMPLES, seed)
-    return evaluate_examples(engine, task, cases, seed, options, asked)
-
-
-def evaluate_task(
-    engine: Engine,
-    task: Task,
-    examples: int,
-    seed: int,
-    options: Mapping[str, Any],
-    asked: SearchOptions | None = None,
-    *,
-    other_pictures: bool = False,
-) -> TaskScore:
-    """Draws `examples` held-out prompts, answers and scores them; see `evaluate_examples`.
-
-    Raises:
-        OptionError: the task does not have so many, or as `evaluate_examples`.
-    """
-    cases = held_out_examples(task, examples, seed)
     return evaluate_examples(engine, task, cases, seed, options, asked, other_pictures=other_pictures)
 
 
