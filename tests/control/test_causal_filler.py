@@ -120,7 +120,8 @@ def test_options_of_canvases_are_refused(tiny: Engine) -> None:
 def test_a_models_own_mode_gives_way_to_options_of_canvases(skills: Engine) -> None:
     assert "canvas" not in next(fill(skills, "a{{ }}b"))[0].options
     assert "canvas" in next(fill(skills, "a{{ }}b", mode="canvas"))[0].options
-    assert "canvas" in next(fill(skills, "a{{ }}b", max_denoising_steps=2))[0].options
+    for option in ({"max_denoising_steps": 2}, {"restart_steps": 4}, {"sampler": "margin"}, {"entropy_bound": 0.2}):
+        assert "canvas" in next(fill(skills, "a{{ }}b", **option))[0].options
 
 
 @pytest.mark.parametrize("mode", ["ar", "canvas"])

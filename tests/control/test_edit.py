@@ -300,9 +300,11 @@ def test_a_model_that_writes_token_by_token_edits_so_from_noise_alone() -> None:
     assert "start_canvas" in next(edit(skills, source, "Change 7 to 12.", seed=0, strength=0.5))[0].options
     assert "start_canvas" in next(edit(skills, source, "Change 7 to 12.", seed=0, mode="canvas"))[0].options
     assert run_job(skills, edit(skills, source, "Change 7 to 12.", seed=0)).text == source.replace("7", "12")
-    for name, value in {"max_denoising_steps": 1, "sampler": "margin", "guidance_scale": 2.0}.items():
+    for name, value in {"restart_steps": 4, "max_denoising_steps": 1, "sampler": "margin", "guidance_scale": 2}.items():
         options = next(edit(skills, source, "Change 7 to 12.", seed=0, **{name: value}))[0].options
         assert "start_canvas" in options, name
+        skills.defaults.override(**{key: options.get(key) for key in ("start_canvas", name)})  # nothing contradicts
+        assert next(edit(skills, source, "Fix it.", strength=None, **{name: value}))[0].options["mode"] == "canvas"
     assert (
         "start_canvas" not in next(edit(skills, source, "Change 7 to 12.", mode="ar", max_denoising_steps=1))[0].options
     )

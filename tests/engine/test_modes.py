@@ -61,14 +61,29 @@ def with_defaults(engine: Engine, **changes: Any) -> Engine:
 @pytest.mark.parametrize("role", ["sampler", "schedule", "stopping"])
 def test_what_denoises_a_canvas_is_refused_token_by_token(tiny: Engine, role: str) -> None:
     name = STRATEGIES[role].default
-    with pytest.raises(OptionError, match=f"mode ar has no canvas: leave {role} out") as refusal:
+    with pytest.raises(OptionError, match=f"{role} must be left out with mode ar") as refusal:
         tiny.generate(PROMPT, mode="ar", **{role: name})
     assert refusal.value.hint is None
     own = with_defaults(tiny, mode="ar")
-    with pytest.raises(OptionError, match=f"mode ar has no canvas: leave {role} out") as refusal:
+    with pytest.raises(OptionError, match=f"{role} must be left out with mode ar") as refusal:
         own.generate(PROMPT, **{role: name})
     assert refusal.value.hint == "the model has mode ar by itself: give mode canvas as well"
     assert own.generate(PROMPT, mode="canvas", max_new_tokens=4, **{role: name}).canvases == 1
+
+
+@pytest.mark.parametrize(
+    "option", [{"entropy_bound": 0.2}, {"restart_steps": 4}, {"canvas_width": "need"}, {"stop_at_end": True}]
+)
+def test_how_a_canvas_is_denoised_is_refused_token_by_token(tiny: Engine, option: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="must be left out with mode ar") as refusal:
+        tiny.generate(PROMPT, mode="ar", **option)
+    assert refusal.value.option == next(iter(option))
+    assert with_defaults(tiny, **option).generate(PROMPT, mode="ar", max_new_tokens=4).completion_tokens <= 4
+
+
+def test_bounds_of_canvases_hold_token_by_token(tiny: Engine) -> None:
+    result = tiny.generate(PROMPT, mode="ar", max_denoising_steps=1, canvas_length=8, max_new_tokens=4)
+    assert result.token_ids == tiny.generate(PROMPT, mode="ar", max_new_tokens=4).token_ids
 
 
 @pytest.mark.parametrize("strategy", ["dynamic", "static", "sequential"])

@@ -9,7 +9,14 @@ import pytest
 
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.errors import OptionError
-from gesso.generation import LARGEST_BIAS, GenerationConfig, RequestOptions, engine_options, split_options
+from gesso.generation import (
+    LARGEST_BIAS,
+    GenerationConfig,
+    RequestOptions,
+    engine_options,
+    mode_of,
+    split_options,
+)
 from gesso.generation.bounds import MOST_STEPS
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": [1, "b", [2]]}}}
@@ -192,3 +199,12 @@ def test_numbers_that_nothing_can_hold_are_refused(options: dict[str, Any], name
     with pytest.raises(OptionError, match=name) as refusal:
         GenerationConfig(**options)
     assert refusal.value.option == name
+
+
+def test_a_mode_gives_way_to_what_needs_a_canvas_alone() -> None:
+    own = GenerationConfig(mode="ar")
+    assert mode_of(own, {}) == mode_of(own, {"seed": 3, "guidance_scale": None, "canvas": None}) == "ar"
+    assert mode_of(own, {"guidance_scale": 2.0}) == mode_of(own, {"verify": 1}) == "canvas"
+    assert mode_of(own, {"mode": "ar", "verify": 1}) == "ar"
+    assert mode_of(GenerationConfig(), {"mode": None}) == mode_of(GenerationConfig(), {"verify": 1}) == "canvas"
+    assert own.override(canvas=(None, 5), sampler="margin", restart_steps=4).mode == "canvas"

@@ -75,6 +75,41 @@ def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(open_page: 
         expect(back).to_be_hidden()
 
 
+def test_a_conversation_outlives_a_reload_and_another_page(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    service.events = [frame(1), *service.events]
+    ask(page, "one")
+    page.get_by_role("button", name="Retry, other seed").click()
+    page.get_by_text("2 of 2").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    for leave in (page.reload, lambda: (page.goto("about:blank"), page.go_back())):
+        leave()
+        ready(page)
+        assert page.locator(".turn.user .said").all_inner_texts() == ["one"]
+        assert answers(page) == ["Hello there"]
+        expect(page.get_by_text("2 of 2")).to_be_visible()
+        expect(page.get_by_role("region", name="Examples")).to_be_hidden()
+    expect(page.get_by_role("button", name="Save trace")).to_be_hidden()
+    page.get_by_role("button", name="Canvas").click()
+    expect(page.get_by_text("were let go to save memory")).to_be_visible()
+    ask(page, "two")
+    assert [message["content"] for message in service.requests[-1].prompt] == ["one", "Hello there", "two"]
+    page.get_by_role("button", name="New conversation").click()
+    page.reload()
+    expect(ready(page).locator(".turn")).to_have_count(0)
+
+
+def test_an_answer_that_a_reload_cut_off_was_stopped(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    service.events = [block("Hello")]
+    page.get_by_label("Your message").fill("one")
+    page.get_by_label("Your message").press("Enter")
+    page.get_by_text("Hello").wait_for()
+    page.reload()
+    expect(ready(page).get_by_text("Stopped: the answer ends here, unfinished.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
 def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
     for text in ("one", "two"):

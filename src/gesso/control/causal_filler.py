@@ -55,7 +55,8 @@ class CausalFiller(HoleFiller):
         adapter: str | None,
         settings: dict[str, Any],
     ) -> None:
-        super().__init__(engine, document, adapter, settings, known=CAUSAL_SETTINGS, what="a fill by mode ar")
+        what = "a fill by mode ar"
+        super().__init__(engine, document, adapter, settings, mode="ar", known=CAUSAL_SETTINGS, what=what)
         self._given = settings
         limit = context_length(engine)
         self._limit = min(limit, max_length or limit)

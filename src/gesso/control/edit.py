@@ -19,7 +19,7 @@ from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
-from gesso.generation import engine_options
+from gesso.generation import engine_options, mode_of
 from gesso.generation.config import GUIDANCE
 from gesso.generation.table import DENOISING
 from gesso.options import Integer, Number, Text
@@ -123,9 +123,9 @@ def edit(
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     # From noise alone nothing of the text is left in a canvas: a model that writes token by token does so here, too.
-    by_tokens = strength == 1 and _writes_tokens(engine, options)
-    started: dict[str, Any] = {}
-    if strength is not None and not by_tokens:
+    mode = _mode(engine, options)
+    started: dict[str, Any] = {"mode": mode}
+    if strength is not None and not (strength == 1 and mode == "ar"):
         started = {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:
         started |= config.stopping_options.for_given_text(sure=SURE_ENOUGH)
@@ -146,13 +146,12 @@ def edit(
     )
 
 
-def _writes_tokens(engine: Engine, options: dict[str, Any]) -> bool:
-    """Says whether an answer is written token by token: a model's own mode gives way to options of canvases."""
-    if options.get("mode") is not None:
-        return bool(options["mode"] == "ar")
-    table = engine_options()
-    of_canvases = (name for name in _given(options) if name in table and table[name].group in (DENOISING, GUIDANCE))
-    return engine.defaults.mode == "ar" and not any(of_canvases)
+def _mode(engine: Engine, options: dict[str, Any]) -> str:
+    """Returns the mode of an answer: a model's own gives way to all options of canvases."""
+    given, table = _given(options), engine_options()
+    mode = mode_of(engine.defaults, given)
+    of_canvases = (name for name in given if name in table and table[name].group in (DENOISING, GUIDANCE))
+    return "canvas" if mode == "ar" and "mode" not in given and any(of_canvases) else mode
 
 
 def unified_diff(old: str, new: str, name: str = "text") -> str:

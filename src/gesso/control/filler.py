@@ -61,7 +61,7 @@ class Filler(HoleFiller):
         adapter: str | None,
         settings: dict[str, Any],
     ) -> None:
-        super().__init__(engine, document, adapter, settings, known=fill_settings())
+        super().__init__(engine, document, adapter, settings, mode="canvas", known=fill_settings())
         shape = engine.config
         self._canvas = self._config.canvas_length or shape.canvas_length
         if self._canvas > shape.canvas_length:

@@ -17,6 +17,7 @@ from gesso.control.job import Job
 from gesso.control.window import check_exact, leading_space
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError, TextError
+from gesso.generation import Mode
 
 
 class HoleFiller(ABC):
@@ -29,12 +30,14 @@ class HoleFiller(ABC):
         adapter: str | None,
         settings: dict[str, Any],
         *,
+        mode: Mode,
         known: Sequence[str],
         what: str = "a fill",
     ) -> None:
         """
         Args:
             document: as a model reads it.
+            mode: in which its requests are answered, whatever the model does by itself.
             known: the settings that such a fill takes.
             what: what it is called where another one is refused.
         """
@@ -43,7 +46,7 @@ class HoleFiller(ABC):
                 raise OptionError(f"{name} does not go with {what}, which takes {', '.join(known)}", option=name)
         check_exact(document, engine.tokenizer)
         self._document, self._engine, self._adapter = document, engine, adapter
-        self._config = engine.defaults.override(**settings)
+        self._config = engine.defaults.override(mode=mode, **settings)
         self._budget = self._config.max_new_tokens
         self.seed = secrets.randbits(31) if self._config.seed is None else self._config.seed
         self.prompt_tokens = self.steps = 0

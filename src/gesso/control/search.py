@@ -22,6 +22,7 @@ from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
+from gesso.generation import mode_of
 from gesso.options import Choice, Integer
 from gesso.text.graded import graded_text
 
@@ -170,7 +171,7 @@ def search(
     if chosen == "likelihood" and not wants_logprobs:
         options["logprobs"] = 0
     text = "" if grader is None and augment is None else prompt_text(engine, prompt)
-    sees_steps = every_step and (options.get("mode") or engine.defaults.mode) != "ar"
+    sees_steps = every_step and mode_of(engine.defaults, options) != "ar"
     seeds = [numbered_seed(first, number) for number in range(best_of)]
     wanted = _Candidates(prompt, text, seeds, options, adapter, augment, grader if sees_steps else None)
     results: list[GenerationResult] = []
@@ -241,9 +242,8 @@ def _mean_logprob(result: GenerationResult) -> float:
 
 def _is_deterministic(engine: Engine, options: dict[str, Any]) -> bool:
     """Says whether no seed changes an answer: canvases begin as noise, tokens one by one do not."""
-    mode, temperature = options.get("mode"), options.get("temperature")
-    defaults = engine.defaults
-    return (mode or defaults.mode) == "ar" and (defaults.temperature if temperature is None else temperature) == 0
+    defaults, temperature = engine.defaults, options.get("temperature")
+    return mode_of(defaults, options) == "ar" and (defaults.temperature if temperature is None else temperature) == 0
 
 
 def _shown(number: float | None) -> str:

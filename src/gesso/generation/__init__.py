@@ -9,7 +9,7 @@ alone; both are parts of the table of options.
 
 from gesso.generation.bounds import LARGEST_BIAS, MOST_LOGPROBS, NARROWEST, VERIFY_THRESHOLD
 from gesso.generation.config import SAMPLING, CanvasWidths, GenerationConfig, Mode, Verify, generation_options
-from gesso.generation.contradictions import CONSTRAINTS
+from gesso.generation.contradictions import CONSTRAINTS, mode_of
 from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
 from gesso.generation.strategies import STRATEGIES
 
@@ -30,5 +30,6 @@ __all__ = [
     "Verify",
     "engine_options",
     "generation_options",
+    "mode_of",
     "split_options",
 ]

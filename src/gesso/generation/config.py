@@ -60,7 +60,7 @@ class GenerationConfig(StrategyConfig):
     )
     max_denoising_steps: int = option(
         48,
-        "Most denoising steps a canvas takes.",
+        "Most denoising steps a canvas takes; token by token there are none.",
         unit="steps",
         minimum=1,
         maximum=bounds.MOST_STEPS,

@@ -9,6 +9,8 @@ from gesso.generation.strategies import STRATEGIES
 CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 OF_A_CANVAS = ("start_canvas", "canvas", "probe")
 """Options that say what stands on a canvas, or ask about one."""
+OF_DENOISING = (*STRATEGIES, "restart_steps", "canvas_width", "stop_at_end")
+"""Options that say how a canvas is denoised, beside those of strategies; bounds, which hold without one, are none."""
 
 
 def given_constraints(config: Any) -> list[str]:
@@ -52,24 +54,33 @@ def refuse_contradictions(config: Any) -> None:
         raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
 
 
+def mode_of(config: Any, given: Mapping[str, Any]) -> str:
+    """Returns the mode of a request: a checkpoint's `ar` gives way to options that need a canvas."""
+    needs_canvas = _guided(given) or given.get("verify") or any(given.get(name) is not None for name in OF_A_CANVAS)
+    own = "canvas" if config.mode == "ar" and needs_canvas else config.mode
+    return str(given.get("mode") or own)
+
+
 def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused.
 
     Raises:
-        OptionError: a sampler, schedule or stopping rule with mode ar.
+        OptionError: mode ar with what says how a canvas is denoised.
     """
-    strategy = next((role for role in STRATEGIES if role in given), None)
-    if strategy is not None and given.get("mode", config.mode) == "ar":
-        hint = None if "mode" in given else "the model has mode ar by itself: give mode canvas as well"
-        raise OptionError(f"mode ar has no canvas: leave {strategy} out", option=strategy, hint=hint)
-    guided = given.get("guidance_scale", 1) != 1
+    mode = mode_of(config, given)
+    if mode == "ar":
+        denoising = {*OF_DENOISING, *(name for registry in STRATEGIES.values() for name in registry.options())}
+        if (name := next((name for name in given if name in denoising), None)) is not None:
+            hint = None if "mode" in given else "the model has mode ar by itself: give mode canvas as well"
+            raise OptionError(f"{name} must be left out with mode ar, which has no canvas", option=name, hint=hint)
     biased = config.verify == "exact" and given.get("logit_bias")
-    changes: dict[str, Any] = {}
-    if config.verify not in (0, "auto") and (guided or biased or given.get("mode") == "ar"):
-        changes["verify"] = 0
-    if config.mode == "ar" and (guided or given.get("verify") or any(name in given for name in OF_A_CANVAS)):
-        changes["mode"] = "canvas"
-    return changes
+    unverified = _guided(given) or biased or given.get("mode") == "ar"
+    changes: dict[str, Any] = {"verify": 0} if unverified and config.verify not in (0, "auto") else {}
+    return changes if mode == config.mode else {**changes, "mode": mode}
+
+
+def _guided(given: Mapping[str, Any]) -> bool:
+    return given.get("guidance_scale") not in (None, 1)
 
 
 def _check_verify(config: Any) -> None:

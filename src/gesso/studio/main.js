@@ -5,6 +5,7 @@ import { toolsOf } from "./chat/calls.js";
 import { Chat } from "./chat/chat.js";
 import { Composer } from "./chat/composer.js";
 import { Examples } from "./chat/examples.js";
+import { keep, kept } from "./chat/kept.js";
 import { CompareView } from "./compare/view.js";
 import { Editor } from "./edit/editor.js";
 import { htmlOf, Preview, textAt } from "./preview/preview.js";
@@ -296,5 +297,8 @@ byId("trace-file").addEventListener("change", (/** @type {any} */ event) => {
   void openTrace(event.target.files[0]);
   event.target.value = ""; // the same one may be chosen again
 });
+addEventListener("pagehide", () => keep(chat.conversation.turns));
+const before = kept();
+if (before.length) chat.restore(before);
 pageControls();
 void load();

@@ -96,6 +96,16 @@ export class Chat {
     });
   }
 
+  /**
+   * Goes on with a conversation of before.
+   * @param {import("./conversation.js").Turn[]} turns
+   */
+  restore(turns) {
+    this.conversation.turns = turns;
+    this.view.draw();
+    this.page.busy(false);
+  }
+
   stop() {
     this.abort?.abort();
   }

@@ -91,6 +91,19 @@ export class Recording {
     this.frames = [];
     this.forgotten = true;
   }
+
+  /** All but the frames, and the tokens that only they name. */
+  toJSON() {
+    return { ...this, frames: [], special: [], forgotten: this.forgotten || this.frames.length > 0 };
+  }
+
+  /**
+   * A recording of what its `toJSON` gave.
+   * @param {ReturnType<Recording["toJSON"]>} plain
+   */
+  static from(plain) {
+    return Object.assign(new Recording(plain), plain, { special: new Set(plain.special) });
+  }
 }
 
 /**
