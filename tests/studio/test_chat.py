@@ -75,7 +75,9 @@ def test_a_new_conversation_keeps_the_settings_and_can_be_taken_back(open_page: 
         expect(back).to_be_hidden()
 
 
-def test_a_conversation_outlives_a_reload_and_another_page(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+def test_a_conversation_outlives_a_reload_and_another_page(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
     page = ready(open_page(fake_url))
     service.events = [frame(1), *service.events]
     ask(page, "one")
