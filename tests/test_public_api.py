@@ -12,8 +12,8 @@ import pytest
 import gesso
 
 NAMES = {
-    "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
-    "GenerationResult", "GessoError", "Lines", "Match", "ModelConfig", "Replay", "Request", "Stream", "UserError",
+    "AsyncEngine", "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
+    "GenerationResult", "GessoError", "Limits", "Lines", "Match", "ModelConfig", "Replay", "Request", "Stream", "UserError",
     "choose", "constraint", "edit", "evaluate", "fill", "load", "load_model", "particles", "read_schema", "replay",
     "save_model", "search",
 }  # fmt: skip

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gesso.constraints.json_bundle import read_schema
     from gesso.control.at_once import choose, edit, fill, search
     from gesso.control.selection import Lines, Match
+    from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.particles import particles
@@ -48,6 +49,8 @@ _HOMES = {
     "Lines": "gesso.control.selection",
     "Match": "gesso.control.selection",
     "particles": "gesso.engine.particles",
+    "AsyncEngine": "gesso.engine.async_engine",
+    "Limits": "gesso.engine.limits",
     "Engine": "gesso.engine.engine",
     "Request": "gesso.engine.engine",
     "Stream": "gesso.engine.engine",
@@ -66,6 +69,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncEngine",
     "BlockCommitted",
     "DenoisingFrame",
     "DiffusionGemma",
@@ -75,6 +79,7 @@ __all__ = [
     "GenerationConfig",
     "GenerationResult",
     "GessoError",
+    "Limits",
     "Lines",
     "Match",
     "ModelConfig",

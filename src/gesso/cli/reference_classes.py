@@ -16,7 +16,8 @@ def signature_of(name: str, function: Any) -> str:
     """Returns a call with its defaults, as Python writes it, and the type of what it returns."""
     signature = inspect.signature(function)
     shown = [_bare(parameter) for parameter in signature.parameters.values() if parameter.name != "self"]
-    call = f"{name}{signature.replace(parameters=shown, return_annotation=signature.empty)}"
+    waits = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    call = f"{'async ' * waits}{name}{signature.replace(parameters=shown, return_annotation=signature.empty)}"
     if signature.return_annotation in (signature.empty, None):
         return call
     kind = inspect.formatannotation(signature.return_annotation)

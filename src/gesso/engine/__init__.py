@@ -1,6 +1,7 @@
 """Turns requests into events: request building, scheduling, the step loop, output and traces.
 
-`engine` (synchronous) and `async_engine` (a thread; `request_handle`) run an `engine_core` (the step loop) over a
+`engine` (synchronous) and `async_engine` (a thread; `request_handle`, for asyncio
+`async_requests`) run an `engine_core` (the step loop) over a
 `scheduler` (no tensors). `request_builder` makes a `request_state` (data) of a `request`, with its `prompt`, `settings`
 and constraint: `constraint_language` says what language a request asks for, `constraint_job` compiles it, `cost` says
 which mode is quicker, `prompt`, `media` and `markers` turn messages with images into a `PromptInput`. `canvases`,

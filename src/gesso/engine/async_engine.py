@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from gesso.engine.async_requests import AsyncRequests
 from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
@@ -35,19 +36,26 @@ __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 LOG = logging.getLogger(__name__)
 
 
-class AsyncEngine:
-    """Queues requests before an engine. It is started once and closed once."""
+class AsyncEngine(AsyncRequests):
+    """Queues requests before an engine, which runs them together. It is started once and closed once.
+
+    With asyncio: `async with AsyncEngine(engine) as service: result = await service.generate(prompt, seed=7)`.
+    """
 
     def __init__(
         self, engine: Engine, limits: Limits | None = None, adapters: Mapping[str, Path] | None = None
     ) -> None:
         """
+        Args:
+            adapters: folders of LoRA adapters, by the names that requests choose them by.
+
         Raises:
             CheckpointError: an adapter does not fit the model.
             OptionError: an impossible limit.
         """
         self.engine = engine
         self.limits = limits or Limits()
+        super().__init__(self.limits.max_num_seqs + self.limits.max_waiting)
         self._chunk = self.limits.prefill_chunk or engine.chunk
         if adapters:
             engine.runner.load_adapters(adapters)
