@@ -18,7 +18,13 @@ DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize(
-    ("page", "printed"), [("control.md", "return x + 7"), ("lab.md", "1, 2, 3"), ("vision.md", "4071\n4071\n"), ("python.md", "temperature")]
+    ("page", "printed"),
+    [
+        ("control.md", "return x + 7"),
+        ("lab.md", "1, 2, 3"),
+        ("python.md", "777"),
+        ("vision.md", "4071\n4071\n"),
+    ],
 )
 def test_the_python_of_a_page_runs(
     page: str, printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -12,10 +12,10 @@ import pytest
 import gesso
 
 NAMES = {
-    "AsyncEngine", "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
-    "GenerationResult", "GessoError", "Limits", "Lines", "Match", "ModelConfig", "Replay", "Request", "Stream", "UserError",
-    "choose", "constraint", "edit", "evaluate", "fill", "load", "load_model", "particles", "read_schema", "replay",
-    "save_model", "search",
+    "AsyncEngine", "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished",
+    "GenerationConfig", "GenerationResult", "GessoError", "Limits", "Lines", "Match", "ModelConfig", "Replay",
+    "Request", "Stream", "UserError", "choose", "constraint", "edit", "evaluate", "fill", "load", "load_model",
+    "particles", "read_schema", "replay", "save_model", "search",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""
 

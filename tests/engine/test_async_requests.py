@@ -1,4 +1,4 @@
-"""An async engine from an event loop: answers of asyncio's tasks are those of a run alone, and nothing is left behind."""
+"""An async engine from an event loop: answers of tasks are those of a run alone, and nothing is left behind."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -66,7 +66,7 @@ def test_what_is_left_is_cancelled(mini: Engine) -> None:
 
     async def ask() -> None:
         async with AsyncEngine(mini) as service:
-            async with aclosing(service.stream("Count from 1 to 90 separated by commas.", max_new_tokens=600)) as events:
+            async with aclosing(service.stream("Count from 1 to 90.", max_new_tokens=600)) as events:
                 async for _ in events:
                     break
             await until(service, busy=False)
