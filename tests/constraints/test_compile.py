@@ -197,6 +197,6 @@ def test_what_fits_in_bytes_and_not_in_tokens_goes_less_deep(mini: Tokenizer) ->
     limits = Budget(max_bytes=1_000)
     with pytest.raises(OptionError, match="over this vocabulary"):
         submit(large, mini, MINI_ENDS, limits=limits).result()
-    automaton = submit(Fitting((large, small)), mini, MINI_ENDS, limits=limits).result()
+    automaton = submit(Fitting((large, small), 20_000), mini, MINI_ENDS, limits=limits).result()
     assert automaton.shortest == submit(small, mini, MINI_ENDS).result().shortest
     assert automaton.states == submit(small, mini, MINI_ENDS).result().states

@@ -354,3 +354,19 @@ def test_answers_are_the_same_where_scores_are_held_for_tables_elsewhere(
     usual = tiny.generate("hi", **options)
     monkeypatch.setattr(CanvasConstraintState, "reads_hidden", lambda state, device: False)
     assert tiny.generate("hi", **options).token_ids == usual.token_ids
+
+
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_a_token_that_a_bias_keeps_out_is_forced_by_no_constraint(tiny: Engine, mode: str) -> None:
+    piece = tiny.tokenizer.piece
+    never = {token: -100.0 for token in range(tiny.config.vocab_size) if "y" in piece(token)}
+    with pytest.raises(OptionError, match="no text satisfies the constraint together with the tokens that are given"):
+        tiny.generate("hi", choices=["yes"], logit_bias=never, mode=mode, seed=1)
+    assert tiny.generate("hi", choices=["yes", "no"], logit_bias=never, mode=mode, seed=1).text == "no"
+    rare = dict.fromkeys(never, -99.0)
+    assert tiny.generate("hi", choices=["yes"], logit_bias=rare, mode=mode, seed=1).text == "yes"
+
+
+def test_a_bias_leaves_a_token(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match="logit_bias keeps every token out"):
+        tiny.generate("hi", logit_bias=dict.fromkeys(range(tiny.config.vocab_size), -100.0))

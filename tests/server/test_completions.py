@@ -69,6 +69,8 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
         ({"best_of": 2, "n": 3}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"best_of": 2, "suffix": "x"}, "best_of"),
+        ({"prompt": ["a"] * 10, "best_of": 8}, "best_of"),
+        ({"prompt": ["a"] * 10, "n": 8}, "n"),
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a", 5]}, "prompt[1]"),
         ({"prompt": [[]]}, "prompt[0]"),

@@ -136,6 +136,8 @@ class Fitting(_Hashed):
     """Stands for the first of the options, of which each holds the next, whose automaton is not too large."""
 
     options: tuple["Expression", ...]
+    most_states: int
+    """States that the automaton of an option may have that is not the last."""
     _hash: int = field(default=0, init=False, repr=False, compare=False)
     __hash__ = _Hashed._hash_once
 

@@ -181,8 +181,8 @@ def escape(expression: Expression) -> Expression:
             return intersection(*map(escape, parts))
         case Whole(body):
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
-        case Fitting(options):
-            return Fitting(tuple(map(escape, options)))
+        case Fitting(options, most_states):
+            return Fitting(tuple(map(escape, options)), most_states)
         case Anchor() | Multiples() | Distinct():
             return expression
 

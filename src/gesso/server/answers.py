@@ -238,7 +238,9 @@ class ModelCard(BaseModel):
     type: Literal["model"]
     display_name: str
     created_at: datetime
+    lifecycle: Literal["active"]
     max_model_len: int
+    max_input_tokens: int
     root: str
     parent: str | None
     special_token_ids: list[int]

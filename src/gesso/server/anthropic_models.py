@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, only_types
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Repeated, Strict, contradiction, only, refused
@@ -119,6 +119,9 @@ class CustomTool(Block):
     strict: bool | None = None
 
 
+Tools = Annotated[list[Annotated[CustomTool, only_types("a tool", "custom")]], FirstError, Field(max_length=MAX_TOOLS)]
+
+
 class ToolChoice(Strict):
     type: Literal["auto", "any", "tool", "none"]
     name: FunctionName | None = None
@@ -167,7 +170,7 @@ class Conversation(Strict):
     model: str
     messages: Annotated[list[Turn], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
     system: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] | None = None
-    tools: Annotated[list[CustomTool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_format: OutputFormat | None = None

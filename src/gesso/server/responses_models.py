@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort, only_types
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
 from gesso.server.schema import (
@@ -178,7 +178,12 @@ class ResponsesPrompt(Strict):
     instructions: str | None = None
     previous_response_id: str | None = None
     text: TextConfig | None = None
-    tools: Annotated[list[FunctionTool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tools: (
+        Annotated[
+            list[Annotated[FunctionTool, only_types("a tool", "function")]], FirstError, Field(max_length=MAX_TOOLS)
+        ]
+        | None
+    ) = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
