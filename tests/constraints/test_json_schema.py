@@ -535,6 +535,20 @@ def test_what_is_not_known_is_an_annotation_unless_it_is_read_strictly() -> None
         schema_expression({"type": "string", "format": "int32"}, strict=True)
 
 
+def test_a_format_that_contradicts_the_pattern_beside_it_gives_way() -> None:
+    # As zod's `z.iso.time()` is written.
+    time = {"type": "string", "format": "time", "pattern": "^(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d+)?)?$"}
+    expression, ignored = schema_expression({"properties": {"at": time}, "required": ["at"]}, strict=True)
+    automaton = compile_bytes(expression)
+    assert ignored == ("#/properties/at/format",)
+    assert automaton.matches('{"at": "12:30"}')
+    assert not automaton.matches('{"at": "12:30:00Z"}')
+    held = {"type": "string", "format": "date", "pattern": "^2026"}
+    assert schema_expression(held)[1] == ()
+    assert compiled(held).matches('"2026-11-29"')
+    assert not compiled(held).matches('"2026"')
+
+
 def test_annotations_of_openapi_and_editors_are_known() -> None:
     kinds = {"anyOf": [kind("a", a={"const": 1}), kind("b", b={"const": 2})], "discriminator": {"propertyName": "a"}}
     plain = {**kinds, "x-order": [1], "example": {"a": 1}, "externalDocs": {"url": "x"}, "xml": {"name": "y"}}
