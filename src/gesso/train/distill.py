@@ -29,7 +29,7 @@ from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule, start_model
-from gesso.train.two_pass import first_passes, mixed_embeddings, next_token_loss, rows_at_a_time
+from gesso.train.two_pass import first_passes, logit_rows, mixed_embeddings, next_token_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class ConsistencyLoss(LossModule):
             before_BCD.flatten(0, 1),
             checkpointing=self.config.gradient_checkpointing,
         )
-        rows = rows_at_a_time(model)
+        rows = logit_rows(model.config)
         pieces = zip(taught_ND.split(rows), hidden_ND.split(rows), strict=True)
         parts = [checkpoint(divergence, self.teacher.model, model, *piece, use_reentrant=False) for piece in pieces]
         return torch.stack(parts).sum() / len(hidden_ND)

@@ -209,7 +209,7 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     scored = max(work.examples * answer, work.canvas_rows)
     training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
-    first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size))) if work.canvases else 0
+    first = 2 * min(scored, two_pass.logit_rows(config)) if work.canvases else 0
     return 4 * config.vocab_size * max(training, first)
 
 

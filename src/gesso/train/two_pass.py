@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.compiled_training import also_without_gradient
 from gesso.train.batch import IGNORED, Batch
@@ -137,12 +138,12 @@ def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unifo
     return noisy_BC, self_conditioning_BWD
 
 
-def rows_at_a_time(model: DiffusionGemma) -> int:
+def logit_rows(config: ModelConfig) -> int:
     """Returns how many rows have their logits in memory at a time."""
-    return max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
+    return max(1, LOGIT_BYTES // (4 * config.vocab_size))
 
 
 def mixed_embeddings(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
     """Returns the mixed embeddings that the next pass is conditioned on, [N, D]."""
-    chunks = hidden_ND.split(rows_at_a_time(model))
+    chunks = hidden_ND.split(logit_rows(model.config))
     return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])
