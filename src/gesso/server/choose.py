@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
 from gesso.engine.prompt import Prompt
-from gesso.server.answers import ControlAnswer, respond
+from gesso.server.answers import Answer, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
@@ -52,7 +52,7 @@ class ChosenOption(BaseModel):
     tokens: int
 
 
-class Chosen(ControlAnswer):
+class Chosen(Answer):
     """Holds the scores of all answers, in the order in which they were given."""
 
     object: Literal["choice"]

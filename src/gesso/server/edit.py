@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gesso.control.edit import CONTEXT, STRENGTH, EditResult, edit
 from gesso.control.selection import Lines, Selection, selection_of
 from gesso.errors import OptionError, TextError
-from gesso.server.answers import ControlAnswer, DiffusionReport, Usage, respond
+from gesso.server.answers import Answer, DiffusionReport, Usage, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, said
@@ -59,7 +59,7 @@ class EditRequest(Strict):
         return Lines(*self.lines) if isinstance(self.lines, list) else selection_of(self.lines, self.match)
 
 
-class Edited(ControlAnswer):
+class Edited(Answer):
     """Holds the whole text after the edit, and what replaced the selection."""
 
     object: Literal["edit"]
