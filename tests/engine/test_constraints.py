@@ -14,12 +14,12 @@ import torch
 from engine.tiny import CANVAS
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
-from gesso.constraints.sized_cache import SizedCache
 from gesso.engine import constraint as constraint_module
 from gesso.engine.constraint import CanvasConstraintState
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
+from gesso.sized_cache import SizedCache
 from gesso.text.tool_calls import CALL, CALL_END, parse_tool_call
 
 THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
