@@ -10,8 +10,6 @@ from gesso.json_files import RepeatedKeyError, unique_members
 from gesso.text.output import CHANNEL, CHANNEL_END
 from gesso.train.data_keys import LINE_KEYS, OTHER_FORMATS, note, refuse_preferences, require_known, used_fields
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""May stand before the first line of a file."""
 CHANGED = "put it back as it was to go on, or train into another --out"
 """What to do about a file that changed while a run reads it."""
 MESSAGE_KEYS = {
