@@ -277,7 +277,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["train", "mini", "--within", "0"], "--within must be above 0 and finite, got 0"),
     (["train", "mini", "--threads", "none"], "Invalid value for '--threads'"),
     (["eval", "--task", "frobnicate"], "no task 'frobnicate'; known: json, code"),
-    (["eval", "-n", "0"], "--examples must be at least 1"),
+    (["eval", "-n", "0"], "--examples must be an integer of at least 1"),
     (["eval", "nosuch"], "no model 'nosuch'"),
 ]
 

@@ -17,9 +17,9 @@ from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint, submit
 from gesso.constraints.expression import Fitting
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.inference import Lattice
 from gesso.constraints.regex import parse
-from gesso.constraints.sized_cache import held_bytes
 from gesso.constraints.token_text import token_bytes
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree

@@ -95,8 +95,11 @@ def test_a_missing_prompt_is_named(client: TestClient) -> None:
     assert refusal(client, PATH, model="mini")["param"] == "prompt"
 
 
-def test_values_that_ask_for_nothing_are_taken(client: TestClient) -> None:
-    complete(client, suffix=None, echo=False, best_of=1, n=None)
+def test_values_that_ask_for_nothing_are_taken(client: TestClient, service: FakeService) -> None:
+    answer = complete(client, suffix=None, echo=False, best_of=1, n=None)
+    assert [(request.prompt, dict(request.options)) for request in service.requests] == [("1 2 3", {"raw": True})]
+    (choice,) = answer["choices"]
+    assert (choice["text"], "search" in answer) == ("Hello there", False)
 
 
 def test_logprobs_have_the_older_shape(client: TestClient, service: FakeService) -> None:

@@ -32,14 +32,15 @@ from gesso.constraints.expression import (
     Union,
     Whole,
 )
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.measures import least_bytes
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.placeholders import encode
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
-from gesso.constraints.sized_cache import SizedCache, held_bytes
 from gesso.constraints.survey import Survey
 from gesso.constraints.tries import spelled_out, trie
 from gesso.errors import OptionError
+from gesso.sized_cache import SizedCache
 
 ATTEMPT_SECONDS = 0.8
 """What an option of `Fitting` may take that is not the last."""

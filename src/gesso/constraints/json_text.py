@@ -243,7 +243,7 @@ def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:
             return mapping(any_value(form, depth - 1), form)
 
 
-def json_object(form: JsonForm | None = None) -> Expression:
+def json_object() -> Expression:
     """Returns any JSON object with at most `max_depth` arrays and objects in each other, itself included."""
-    form = JsonForm() if form is None else form
+    form = JsonForm()
     return mapping(any_value(form, form.max_depth - 1), form)

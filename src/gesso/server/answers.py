@@ -24,16 +24,6 @@ class Answer(BaseModel):
     system_fingerprint: str
 
 
-class ControlAnswer(BaseModel):
-    """Has the same fields in the order of the answers of `/v1/fill`, `/v1/edit` and `/v1/choose`."""
-
-    object: str
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
-
-
 class CachedTokens(BaseModel):
     cached_tokens: int
 

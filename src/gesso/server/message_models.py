@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Repeated, Strict, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Parsed, Repeated, Strict, refused
 
 MAX_MESSAGES = 2048
 MAX_TOOLS = 128
@@ -40,7 +40,7 @@ class TextPart(Strict):
 
 
 class ImageUrl(Strict):
-    url: Annotated[str, Field(min_length=1)]
+    url: NonEmpty
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
     detail: Literal["auto", "low", "high", "original"] | None = None
     """low: at most 70 soft tokens; high and original: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or as the
@@ -53,7 +53,7 @@ class ImagePart(Strict):
 
 
 class VideoUrl(Strict):
-    url: Annotated[str, Field(min_length=1)]
+    url: NonEmpty
 
 
 class VideoPart(Strict):

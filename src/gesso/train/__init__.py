@@ -1,8 +1,8 @@
 """Trains models: batches of conversations, the two-pass loss, the trainer, its checkpoints, and recipes.
 
-Data: `data_fields`, `data_encoder` and `data_records` -> `data_lines` -> `file_scan` -> `file_data` (JSON lines),
-`file_task` (lines that a model is asked); `task_data` and `skill_data` (generators); `prefetch` has workers make
-batches.
+Data: `numbered_lines`, `data_fields`, `data_encoder` and `data_records` -> `data_lines` -> `file_scan` -> `file_data`
+(JSON lines), `file_task` (lines that a model is asked); `task_data` and `skill_data` (generators); `prefetch` has
+workers make batches.
 
 A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layout) -> `forward` (`attention`, passes)
 -> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises) -> `trainer`,
