@@ -11,8 +11,8 @@ from gesso.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gesso.train.config import Optimizer, Precision
-    from gesso.train.data_encoder import Thinking
-    from gesso.train.finetune import Method
+    from gesso.train.data_config import Thinking
+    from gesso.train.plan import Method
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
@@ -155,8 +155,9 @@ def finetune(
     from gesso.errors import OptionError
     from gesso.models.hub import resolve, resolve_config
     from gesso.train.config import TrainConfig
-    from gesso.train.data_encoder import FileDataConfig
-    from gesso.train.finetune import Plan, finetune_recipe, rate_of_run
+    from gesso.train.data_config import FileDataConfig
+    from gesso.train.finetune import finetune_recipe, rate_of_run
+    from gesso.train.plan import Plan
 
     check_contradictions(
         method=method,

@@ -19,7 +19,7 @@ from typer.models import OptionInfo
 from gesso.cli.flag_names import refusal_with_flags
 from gesso.cli.option_rows import annotation, flag, parted, read
 from gesso.cli.output import note
-from gesso.errors import ConfigError, OptionError, UserError
+from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Choice, Option, Switch, options_of
@@ -54,14 +54,12 @@ def takes(
         model: the one that is loaded where nobody names another.
         helps: what an option says in this command.
         words: the words that an option takes in this command, where it has fewer than the table says.
-        set_by: flags of a config's settings that are named otherwise, such as `keep_checkpoints`. With it refusals of
-            a config speak of flags, too.
+        set_by: flags of a config's settings that are named otherwise, such as `keep_checkpoints`.
     """
     table = engine_options()
     rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
     for name, fewer in (words or {}).items():
         rows[name] = replace(rows[name], kind=Choice(fewer))
-    refused: tuple[type[UserError], ...] = (OptionError,) if set_by is None else (ConfigError, OptionError)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command).parameters
@@ -84,7 +82,7 @@ def takes(
                     }
                 values |= {name: kind(**told[name]) for name, kind in kinds.items()}
                 return command(**values)
-            except refused as error:
+            except OptionError as error:
                 strategies = [name for registry in STRATEGIES.values() for name in registry.names]
                 named = refusal_with_flags(error, flags, strategies)
                 if named is error:
