@@ -333,7 +333,7 @@ def test_large_models_have_the_usual_learning_rates() -> None:
         (("--estimate", "--causal-only", "--distill", 0.25), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "--max-length 1000000 is past the model's"),
         (("{data}", "--out", "{out}", "--draft-rounds", 2), "--draft-rounds needs --own-drafts"),
-        (("{data}", "--out", "{out}", "--own-drafts", 1.5), "--own-drafts must be at least 0 and at most 1, got 1.5"),
+        (("{data}", "--out", "{out}", "--own-drafts", 1.5), "--own-drafts must be at most 1, got 1.5"),
         (("{data}", "--out", "{out}", "--own-drafts", 1, "--draft-rounds", 0), "--draft-rounds must be an integer of"),
         (("{data}", "--out", "{out}", "--time-exponent", 2), "--time-exponent must be at most 1, got 2"),
         (("none.jsonl", "--out", "{out}"), "none.jsonl"),

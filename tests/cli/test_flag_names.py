@@ -7,11 +7,14 @@ import pytest
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.given import Given
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
+from gesso.train.config import TrainConfig
 
 
-@opt.takes(set_by={"keep_checkpoints": "--keep"})
+@opt.takes(rows={TrainConfig: ("keep_checkpoints",)})
 def command(
+    settings: Given[TrainConfig],
     error: Annotated[UserError, typer.Option()],
     learning_rate: Annotated[float, typer.Option()] = 1.0,
     patience: Annotated[int, typer.Option("-p", "--patience")] = 0,
@@ -35,7 +38,7 @@ def command(
 )
 def test_settings_become_flags(said: str, read: str, option: str) -> None:
     with pytest.raises(OptionError) as info:
-        command(error=OptionError(said, hint="do"))
+        command(error=OptionError(said, hint="do"), keep_checkpoints=None)
     assert (str(info.value), info.value.option, info.value.hint) == (read, option, "do")
 
 
@@ -55,10 +58,11 @@ def test_settings_become_flags(said: str, read: str, option: str) -> None:
 )
 def test_what_names_no_setting_stays_as_it_is(error: UserError) -> None:
     with pytest.raises(type(error)) as info:
-        command(error=error)
+        command(error=error, keep_checkpoints=None)
     assert info.value is error
 
 
 def test_the_command_keeps_its_parameters() -> None:
-    assert [*inspect.signature(command).parameters] == ["error", "learning_rate", "patience", "model"]
+    own = ["error", "learning_rate", "patience", "model"]
+    assert [*inspect.signature(command).parameters] == [*own, "keep_checkpoints"]
     assert command.__doc__ == "Does nothing."

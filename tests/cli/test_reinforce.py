@@ -51,7 +51,7 @@ def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) 
         (("--task", "arithmetic", "--group-size", 1), "--group-size must be an integer of at least 2"),
         (("--task", "arithmetic", "--kl", -1), "--kl must be a number of at least 0"),
         (("--task", "arithmetic", "--steps", 0), "--steps must be an integer of at least 1"),
-        (("--task", "arithmetic", "--method", "qlora"), "method 'qlora' does not exist"),
+        (("--task", "arithmetic", "--method", "qlora"), "--method must be one of lora, full, got 'qlora'"),
         (("--task", "arithmetic", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
         (("--task", "arithmetic", "--held-out", 0.5), "tasks hold out theirs"),
         (("--task", "arithmetic", "--learning-rate", 0), "--learning-rate must be above 0"),

@@ -135,8 +135,7 @@ class TrainConfig:
     )
     gradient_checkpointing: bool = option(
         False,
-        "Keep only each layer's input for the backward pass and compute the rest again: less memory for a third more "
-        "work.",
+        "Less memory for a third more work: each layer's input alone is kept, and the rest computed again.",
         flag="--*/--no-*",
         **TRAINING,
     )

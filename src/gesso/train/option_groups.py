@@ -8,4 +8,4 @@ TRAINING: dict[str, Any] = {"field": None, "group": "Training"}
 DATA: dict[str, Any] = {"field": None, "group": "Data"}
 CANVASES: dict[str, Any] = {"field": None, "group": "Canvases"}
 CHECKPOINTS: dict[str, Any] = {"field": None, "group": "Checkpoints and evaluation"}
-REWARDS: dict[str, Any] = {"field": None, "group": "Rewards"}
+REWARDS: dict[str, Any] = {"field": None, "group": "Prompts and rewards"}

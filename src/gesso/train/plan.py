@@ -32,6 +32,13 @@ class Plan:
     warmup_share: float = option(
         0.05, "Share of all steps in which the learning rate rises.", minimum=0, maximum=1, **IN_CODE
     )
+    own_drafts: float = option(
+        0.0,
+        "Share of the canvases that are drafts of the model's own, for it to correct.",
+        minimum=0,
+        maximum=1,
+        **CANVASES,
+    )
     source_share: float | None = option(
         None,
         "Of pairs with a source, canvases that start from it, the text that is changed.",
