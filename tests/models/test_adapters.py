@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gesso.config import LoraConfig
-from gesso.errors import CheckpointError, ConfigError, OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.models import adapter_switch
 from gesso.models.adapter_files import load_adapter, save_adapter
 from gesso.models.adapter_switch import AdapterSwitch
@@ -110,7 +110,7 @@ def test_two_adapters_on_one_model_are_refused() -> None:
     [{"rank": 0}, {"rank": 1.5}, {"alpha": 0.0}, {"dropout": 1.0}, {"dropout": -0.1}, {"targets": ()}],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(settings)) if settings != {"targets": ()} else "target"):
+    with pytest.raises(OptionError, match=f"^{next(iter(settings))} must be"):
         LoraConfig(**settings)
 
 
@@ -343,12 +343,12 @@ def edit_weights(folder: Path, change: Any) -> None:
         ({"kasa_config": {}}, "kasa_config"),
         ({"monteclora_config": {}}, "monteclora_config"),
         ({"velora_config": {}}, "velora_config"),
-        ({"lora_alpha": float("inf")}, "adapter_config.json: alpha must be above 0 and at most 1,000,000, got inf"),
+        ({"lora_alpha": float("inf")}, "adapter_config.json: alpha must be a finite number, got inf"),
         ({"lora_alpha": float("nan")}, "alpha must be"),
         ({"lora_alpha": 1e300}, "alpha must be"),
         ({"lora_alpha": 10**400}, "alpha must be"),
-        ({"r": 10**30}, "rank must be at most 65,536"),
-        ({"r": 2**31}, "rank must be at most 65,536"),
+        ({"r": 10**30}, "rank must be at most 65536"),
+        ({"r": 2**31}, "rank must be at most 65536"),
         ({"r": 60_000}, "r is 60000, and no matrix has more than"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 from oracle import random_model
 from torch.nn import functional as F
 
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -149,7 +149,7 @@ def test_another_teacher_is_another_run(teacher: Path, tmp_path: Path) -> None:
     ],
 )
 def test_contradictions_are_refused(teacher: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(OptionError, match=message):
         dataclasses.replace(run(teacher), **changes)
 
 

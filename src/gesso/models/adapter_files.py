@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import CheckpointError, ConfigError
+from gesso.errors import CheckpointError, OptionError
 from gesso.json_files import read_json
 from gesso.models import base_weights
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
@@ -140,7 +140,7 @@ def read_adapter_config(folder: Path) -> LoraConfig:
             dropout=settings["lora_dropout"],
             rank_stabilised=bool(settings.get("use_rslora")),
         )
-    except ConfigError as error:
+    except OptionError as error:
         raise CheckpointError(f"{folder / ADAPTER_CONFIG}: {error}") from None
 
 

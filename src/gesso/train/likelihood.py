@@ -11,7 +11,8 @@ from gesso.control.likelihood import BoundScore, CausalScore, causal_scores, con
 from gesso.engine.engine import Engine
 from gesso.errors import DataError, OptionError
 from gesso.train.batch import Conversation
-from gesso.train.data_encoder import DataEncoder, FileDataConfig
+from gesso.train.data_config import FileDataConfig
+from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_lines import LineReader
 from gesso.train.intervals import Interval, ratio_interval
 from gesso.train.numbered_lines import numbered_lines, told_with
