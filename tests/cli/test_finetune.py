@@ -208,6 +208,22 @@ def test_the_causal_pass_learns_alone_where_it_writes_alone(
     assert [train.denoiser_loss_weight for train in seen] == [weight]
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_samples_of_raw_pairs_are_raw(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
+) -> None:
+    seen: list[bool] = []
+
+    def stop(recipe: Recipe, *_: object, **__: object) -> None:
+        seen.append(recipe.raw_samples)
+        raise OptionError("that is enough")
+
+    monkeypatch.setattr(training, "run_training", stop)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", *(("--raw",) if raw else ()))
+    assert "that is enough" in outcome.err
+    assert seen == [raw]
+
+
 def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, data: Path, tmp_path: Path) -> None:
     run = ("--out", tmp_path / "run", "--steps", 2, "--batch-size", 4, "--evaluate-every", 1, "--causal-only")
     outcome = gesso("finetune", data, *run)

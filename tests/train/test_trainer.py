@@ -1,5 +1,6 @@
 """The training loop: it learns, it resumes bit by bit, and it tells what it does."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -12,6 +13,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file
 
+from gesso.engine.engine import Engine
 from gesso.errors import ConfigError, OptionError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -22,6 +24,7 @@ from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
 from gesso.train.records import Record, TrainingCallback
+from gesso.train.samples import answer_prompts
 from gesso.train.step import learning_rate
 from gesso.train.text_files import NewText
 from train.runs import SHAPE, Cut, CutAt, Fixed, Told, losses_of, metrics, recipe, same_files, tokenizer, train
@@ -285,6 +288,16 @@ def test_samples_are_answered_on_the_way_and_change_nothing(tmp_path: Path) -> N
     assert same_files(plain, last)
     lines = (tmp_path / "sampled" / "samples.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 3, 6, 6]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_samples_are_asked_as_the_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(Engine, "generate", lambda engine, prompt, **options: asked.append(options["raw"]))
+    plan = replace(recipe(sample_prompts=("a",)), raw_samples=raw)
+    with contextlib.suppress(AttributeError):  # no result
+        list(answer_prompts(plan, random_model(SHAPE), 1))
+    assert asked == [raw]
 
 
 def test_a_prompt_that_cannot_be_answered_costs_no_step(tmp_path: Path) -> None:

@@ -238,4 +238,5 @@ def finetune_recipe(
         base=base,
         vision="none" if not examples.report.images else "trained" if train_vision else "frozen",
         distill=plan.distill,
+        raw_samples=data.raw_pairs,
     )
