@@ -150,6 +150,34 @@ def test_means_of_a_resumed_run_are_over_the_steps_it_ran(tmp_path: Path) -> Non
             assert found[step][name] == pytest.approx(mean, abs=2e-3), (step, name)
 
 
+@pytest.mark.parametrize("why", ["minutes", "interrupted", "patience"])
+def test_what_was_learned_before_an_early_end_is_recorded(tmp_path: Path, why: str) -> None:
+    settings: dict[str, Any] = {"steps": 8, "checkpoint_every": 100}
+    train(recipe(**settings), tmp_path / "each", device="cpu")
+    sparse = recipe(**settings, log_every=4)
+    told, cut = iter([False] * 5 + [True]), tmp_path / "cut"
+    if why == "patience":
+        sparse = replace(sparse, data=Worsening())
+        still = {"evaluate_every": 1, "learning_rate": 0.0, "patience": 5}
+        outcome = trainer.train(replace(sparse, train=replace(sparse.train, **still)), cut, device="cpu")
+    elif why == "minutes":
+        outcome = trainer.train(sparse, cut, device="cpu", max_minutes=0.0)
+    else:
+        outcome = trainer.train(sparse, cut, device="cpu", should_stop=lambda: next(told))
+    ended = 1 if why == "minutes" else 6
+    assert (outcome.reason, outcome.last.name) == (why, f"step-{ended:06d}")
+    assert sorted(metrics(cut)) == ([1] if why == "minutes" else [4, 6])
+    if why == "patience":
+        return
+    train(sparse, cut, device="cpu")
+    each, found = metrics(tmp_path / "each"), metrics(cut)
+    assert sorted(found) == ([1, 4, 8] if why == "minutes" else [4, 6, 8])
+    for before, step in itertools.pairwise([0, *sorted(found)]):
+        for name in ("denoiser_loss", "encoder_loss", "gradient_norm"):
+            mean = sum(each[s][name] for s in range(before + 1, step + 1)) / (step - before)
+            assert found[step][name] == pytest.approx(mean, abs=2e-3), (step, name)
+
+
 def test_a_finished_run_does_nothing_more(tmp_path: Path) -> None:
     tiny = recipe(steps=2)
     last = train(tiny, tmp_path, device="cpu")
