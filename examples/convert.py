@@ -6,8 +6,11 @@ Alpaca, ShareGPT, TRL's conversations, questions and answers, from .json, .jsonl
 
 import argparse
 import csv
+import io
 import json
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +21,8 @@ PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"
 ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 JUDGED = ("label", "weight", "chosen", "rejected", "score_chosen", "score_rejected", "preferred_output")
 """Columns that say which answers are good: without them bad ones would be learned, too."""
+JUDGED_TURN = (*JUDGED[2:], "label", "loss", "train")
+"""The same of one turn, but for its weight."""
 
 Row = Mapping[str, Any]
 
@@ -59,7 +64,10 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
         csv.field_size_limit(2**31 - 1)
         read = lines(path)
         head = next(read, "")
-        reader = csv.DictReader(read, next(csv.reader([head], delimiter=mark(head))), delimiter=mark(head))
+        names = next(csv.reader([head], delimiter=mark(head)), [])
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"line 1: the column {twice!r:.80} stands twice")
+        reader = csv.DictReader(read, names, delimiter=mark(head))
         yield from ((f"line {reader.line_num + 1}", row) for row in reader)
     elif kind == ".jsonl":
         for number, line in enumerate(lines(path), 1):
@@ -71,7 +79,8 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
             (f"row {number}", row) for number, row in enumerate(found if isinstance(found, list) else [found], 1)
         )
     else:
-        yield from (("text", {"text": piece}) for piece in pieces("".join(lines(path))))
+        text = "".join(lines(path)).replace("\r\n", "\n").replace("\r", "\n")
+        yield from (("text", {"text": piece}) for piece in pieces(text))
 
 
 def parquet_rows(reader: Any, file: BinaryIO) -> Iterator[Row]:
@@ -85,10 +94,30 @@ def mark(head: str) -> str:
     return max(",;\t|", key=head.count)
 
 
+class Repeated(Counter[str]):
+    """Counts the keys of an object of JSON in which one stands twice: which of its values counts is not said."""
+
+
+def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object of its members."""
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else Repeated(Counter(name for name, _ in pairs))
+
+
+def refuse_repeats(row: Any) -> None:
+    """Refuses a row in which an object has a key twice, at any depth."""
+    held = [row]
+    while held:
+        value = held.pop()
+        if isinstance(value, Repeated):
+            raise ValueError(f"the key {value.most_common(1)[0][0]!r:.80} stands twice in one object")
+        held += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+
+
 def parsed(text: str, place: str = "") -> Any:
     """Returns the value of a JSON text."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=members)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place}no JSON: {error}") from None
 
@@ -113,8 +142,11 @@ def convert(row: Any, unused: Unused) -> dict[str, Any]:
     """
     if not isinstance(row, Mapping):
         raise ValueError("is no object of named columns")
+    refuse_repeats(row)
+    if any(row.get(None, ())):  # where csv puts what no column has a name for
+        raise ValueError("has more values than there are columns: a text that holds what parts them needs quotes")
     empty = [str(name) for name, value in row.items() if value in (None, "")]
-    row = {str(name): value for name, value in row.items() if value not in (None, "")}
+    row = {str(name): value for name, value in row.items() if value not in (None, "") and name is not None}
     if judged := [name for name in JUDGED if name in row]:
         raise ValueError(f"{judged[0]} says which answers are good: leave out the bad ones, and that column")
     system = [message("system", row["system"], "system")] if "system" in row else []
@@ -127,6 +159,7 @@ def convert(row: Any, unused: Unused) -> dict[str, Any]:
                 continue  # a pair of texts
             raise ValueError(f"{names[0]} is {row[names[0]]!r:.40}, no list")
         said, more = read(row, names)
+        require_answers(said)
         unused.note(row, ("system", "tools", *names, *more))
         return (
             {"messages": system + said} | kept | {name: row[name] for name in more if name == "source" and name in row}
@@ -146,7 +179,7 @@ Read = tuple[list[dict[str, Any]], Sequence[str]]
 
 def chat(row: Row, names: Sequence[str]) -> Read:
     """Reads a list of messages."""
-    return list(row[names[0]]), ()
+    return messages(row, names[0]), ()
 
 
 def share_gpt(row: Row, names: Sequence[str]) -> Read:
@@ -157,11 +190,12 @@ def share_gpt(row: Row, names: Sequence[str]) -> Read:
 def alpaca(row: Row, names: Sequence[str]) -> Read:
     """Reads an instruction, its input and its output, behind earlier turns."""
     asked = "\n\n".join(text_of(row[name], name) for name in ("instruction", "input") if name in row)
-    before = [
-        message(role, text, "history")
-        for each in row.get("history", ())
-        for role, text in zip(("user", "assistant"), each, strict=True)
-    ]
+    before = []
+    history = row.get("history", [])
+    for each in history if isinstance(history, list) else [history]:
+        if not isinstance(each, list) or len(each) != 2:
+            raise ValueError(f"history holds {each!r:.40}, no list of a question and its answer")
+        before += [message("user", each[0], "history"), message("assistant", each[1], "history")]
     return [*before, message("user", asked, names[0]), message("assistant", row["output"], "output")], (
         "input",
         "history",
@@ -171,8 +205,8 @@ def alpaca(row: Row, names: Sequence[str]) -> Read:
 def completion(row: Row, names: Sequence[str]) -> Read:
     """Reads messages of which only the completion is learned."""
     prompt, answer = names
-    before = [said | {"weight": 0} if said["role"] == "assistant" else said for said in row[prompt]]
-    return before + row[answer], ()
+    before = [said | {"weight": 0} if said["role"] == "assistant" else said for said in messages(row, prompt)]
+    return before + messages(row, answer), ()
 
 
 def pair(row: Row, names: Sequence[str]) -> Read:
@@ -191,7 +225,26 @@ FORMATS = (
 """Columns of each format, whether they hold lists, and what reads them."""
 
 
-def message(role: str, content: Any, name: str) -> dict[str, str]:
+def messages(row: Row, name: str) -> list[dict[str, Any]]:
+    """Returns a column's messages, each of which has a role."""
+    for said in row[name]:
+        if not isinstance(said, dict) or "role" not in said:
+            raise ValueError(f"{name} holds {said!r:.40}, no message with a role")
+    return list(row[name])
+
+
+def require_answers(said: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses messages of which nothing could be learned: an answer is missing, or is empty."""
+    answers = [each for each in said if each["role"] in ("assistant", "model")]
+    for each in answers:
+        content = each.get("content")
+        if not each.get("tool_calls") and not (content.strip() if isinstance(content, str) else content):
+            raise ValueError("an answer is empty")
+    if all(each.get("weight") == 0 for each in answers):
+        raise ValueError("has no answer to learn")
+
+
+def message(role: str, content: Any, name: str) -> dict[str, Any]:
     """Returns a message; `name` is the column that it comes from."""
     return {"role": role, "content": text_of(content, name)}
 
@@ -203,12 +256,31 @@ def text_of(value: Any, name: str) -> str:
     return value
 
 
-def turn(said: Any) -> dict[str, str]:
-    """Returns the message that ShareGPT's turn is; calls of tools are written in too many ways to know them all."""
+def turn(said: Any) -> dict[str, Any]:
+    """Returns the message that ShareGPT's turn is, with its weight; calls of tools are written in too many ways to know
+    them all."""
     if not isinstance(said, Mapping) or said.get("from") not in ROLES:
         who = said.get("from") if isinstance(said, Mapping) else said
         raise ValueError(f"a turn is from {who!r:.40}; known: {', '.join(ROLES)}")
-    return message(ROLES[said["from"]], said.get("value"), "value")
+    if judged := [name for name in JUDGED_TURN if said.get(name) is not None]:
+        raise ValueError(f"{judged[0]} of a turn says whether it is learned: write weight 0 or 1 instead")
+    made, weight = message(ROLES[said["from"]], said.get("value"), "value"), said.get("weight")
+    if weight is None:
+        return made
+    if weight not in (0, 1) or (weight and made["role"] != "assistant"):
+        raise ValueError(f"weight {weight!r:.40} of a turn from {said['from']}: answers have 0 or 1, other turns 0")
+    return made | {"weight": int(weight)} if made["role"] == "assistant" else made
+
+
+def write(line: str) -> None:
+    """Writes to standard output; ends the program where nobody reads it any more, or there is no room for it."""
+    try:
+        sys.stdout.write(line)
+        if not line:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more
+        sys.exit(0 if isinstance(error, BrokenPipeError) else f"standard output cannot be written: {error.strerror}")
 
 
 def main() -> None:
@@ -217,24 +289,24 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--skip", action="store_true", help="leave out rows that cannot be converted, and name them")
     options = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the system writes by itself
     unused, skipped = Unused(), 0
     for path in options.files:
         try:
             for place, row in rows(path):
                 try:
-                    print(json.dumps(convert(row, unused), ensure_ascii=False))
-                except (ValueError, KeyError, AttributeError, TypeError) as error:
+                    write(json.dumps(convert(row, unused), ensure_ascii=False) + "\n")
+                except ValueError as error:
                     if not options.skip:
                         raise ValueError(f"{place}: {error} (--skip leaves out such rows)") from None
                     skipped += 1
                     print(f"{path}, {place}: {error}; left out", file=sys.stderr)
-        except BrokenPipeError:
-            sys.stderr.close()  # who reads has enough
-            sys.exit(0)
         except (OSError, ImportError) as error:
             sys.exit(f"{path} cannot be read: {error}")
         except (ValueError, csv.Error) as error:
             sys.exit(f"{path}, {error}")
+    write("")
     if unused.names:
         print(f"columns that are not used: {', '.join(unused.names)}", file=sys.stderr)
     if skipped:

@@ -1,6 +1,7 @@
 """`examples/convert.py` turns data of other formats into lines that training takes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,14 @@ HI = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}]
 SAID = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "x"}]
 
 
-def convert(*files: Path | str) -> subprocess.CompletedProcess[str]:
+def convert(*files: Path | str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, SCRIPT, *files], capture_output=True, text=True, check=False, encoding="utf-8"
+        [sys.executable, SCRIPT, *files],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+        env={**os.environ, **environment},
     )
 
 
@@ -121,6 +127,26 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content:
         ({"question": ["q"], "answer": "a"}, "question is ['q'], no text"),
         ({"messages": "hi"}, "messages is 'hi', no list"),
         ({"conversations": ["hi"]}, "a turn is from 'hi'"),
+        ({"conversations": [SAID[0], SAID[1] | {"train": False}]}, "train of a turn says whether it is learned"),
+        ({"conversations": [SAID[0], SAID[1] | {"loss": True}]}, "loss of a turn says whether it is learned"),
+        ({"conversations": [SAID[0], SAID[1] | {"weight": 0.5}]}, "weight 0.5 of a turn from gpt: answers have 0 or 1"),
+        ({"conversations": [SAID[0] | {"weight": 1}, SAID[1]]}, "weight 1 of a turn from human: answers have 0 or 1"),
+        ({"conversations": [SAID[0], SAID[1] | {"weight": 0}]}, "has no answer to learn"),
+        ({"conversations": [*SAID, SAID[0], SAID[1] | {"value": " "}]}, "an answer is empty"),
+        ({"conversations": []}, "has no answer to learn"),
+        ({"messages": HI[:1]}, "has no answer to learn"),
+        ({"messages": [HI[0], "x"]}, "messages holds 'x', no message with a role"),
+        ({"prompt": HI[:1], "completion": [HI[1] | {"content": None}]}, "an answer is empty"),
+        (
+            {"prompt": [{"content": "hi"}], "completion": HI[1:]},
+            "prompt holds {'content': 'hi'}, no message with a role",
+        ),
+        ({"question": "q", "answer": "\n"}, "an answer is empty"),
+        ({"instruction": "a", "output": "b", "history": [["q"]]}, "history holds ['q'], no list of a question and its"),
+        (
+            {"instruction": "a", "output": "b", "history": "q"},
+            "history holds 'q', no list of a question and its answer",
+        ),
     ],
 )
 def test_what_would_be_learned_wrongly_is_refused_or_left_out(tmp_path: Path, row: object, what: str) -> None:
@@ -135,6 +161,64 @@ def test_what_would_be_learned_wrongly_is_refused_or_left_out(tmp_path: Path, ro
     assert (ended.returncode, ended.stdout) == (0, (json.dumps({"messages": HI}) + "\n") * 2)
     assert ended.stderr.startswith(f"{path}, line 2: {what}")
     assert ended.stderr.endswith("left out\n1 row left out\n")
+
+
+def test_what_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    for line in (
+        '{"prompt": "a", "completion": "b", "completion": "c"}',
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "completion": "b", "completion": "c"}]}',
+    ):
+        path.write_text(f'{{"text": "a"}}\n{line}\n', "utf-8")
+        assert convert(path).stderr.startswith(f"{path}, line 2: the key 'completion' stands twice in one object")
+    path = tmp_path / "rows.json"
+    path.write_text(f'[{{"text": "a"}}, {line}]', "utf-8")
+    assert convert(path).stderr.startswith(f"{path}, row 2: the key 'completion' stands twice in one object")
+    path = tmp_path / "rows.csv"
+    path.write_text("prompt,completion,completion\na,b,c\n", "utf-8")
+    ended = convert(path)
+    assert (ended.returncode, ended.stderr) == (1, f"{path}, line 1: the column 'completion' stands twice\n")
+
+
+def test_a_comma_that_no_column_has_room_for_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('prompt,completion\nhi,"Hello, friend"\nhi,Hello, friend\nhi,x,\n', "utf-8")
+    ended = convert(path)
+    assert ended.stderr.startswith(f"{path}, line 3: has more values than there are columns")
+    ended = convert(path, "--skip")
+    answers = [json.loads(line)["messages"][1]["content"] for line in ended.stdout.splitlines()]
+    assert (answers, ended.stderr.endswith("left out\n1 row left out\n")) == (["Hello, friend", "x"], True)
+
+
+def test_the_weight_of_a_turn_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    turns = [SAID[0] | {"weight": 0}, SAID[1] | {"weight": 0}, SAID[0], SAID[1] | {"weight": 1}, *SAID]
+    path.write_text(json.dumps({"conversations": turns}) + "\n", "utf-8")
+    path.write_text(convert(path).stdout, "utf-8")
+    messages = json.loads(path.read_text("utf-8"))["messages"]
+    assert [message.get("weight") for message in messages] == [None, 0, None, 1, None, None]
+    assert open_data([path]).report.examples == 2
+
+
+def test_texts_of_other_systems_are_the_same_texts(tmp_path: Path) -> None:
+    text = "\n\n".join(f"Zürich {i} " + "z" * 900 for i in range(20)) + "\n"
+    path, found = tmp_path / "book.md", []
+    for end in ("\n", "\r\n", "\r"):
+        path.write_text(text, "utf-8", newline=end)
+        found.append(convert(path, PYTHONIOENCODING="cp1252").stdout)  # as on Windows
+    assert found[0].count("\n") > 3
+    assert found == found[:1] * 3
+
+
+def test_an_output_that_takes_no_more_is_named(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        return
+    path = tmp_path / "rows.jsonl"
+    for lines in (1, 10_000):
+        path.write_text('{"text": "a"}\n' * lines, "utf-8")
+        with Path("/dev/full").open("w") as full:
+            ended = subprocess.run([sys.executable, SCRIPT, path], stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (ended.returncode, ended.stderr) == (1, b"standard output cannot be written: No space left on device\n")
 
 
 def test_what_training_uses_is_kept_and_other_columns_are_named(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """`gesso eval --data`: files of training data in the place of tasks."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.conftest import Gesso
+from gesso.engine.engine import Engine, Request
 
 LINES = [{"prompt": f"Sort: fig, {word}", "completion": "no such answer"} for word in ("pear", "kiwi", "plum")]
 
@@ -25,6 +28,25 @@ def test_lines_are_asked_and_counted(gesso: Gesso, data: Path) -> None:
     assert [prompt for prompt, *_ in score["wrong"]] == [line["prompt"] for line in LINES]
     few = gesso("eval", "mini", "--data", data, "-n", 2, "--max-new-tokens", 8, "--failures", 1)
     assert few.out.splitlines()[-2] == "expected: no such answer"
+
+
+def test_pairs_can_be_asked_raw(gesso: Gesso, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    generate = Engine.generate_batch
+
+    def noted(engine: Engine, requests: Sequence[Request]) -> Any:
+        asked.extend(request.options.get("raw", False) for request in requests)
+        return generate(engine, requests)
+
+    monkeypatch.setattr(Engine, "generate_batch", noted)
+    for more in ((), ("--raw",)):
+        assert gesso("eval", "mini", "--data", data, "-n", 2, "--max-new-tokens", 8, *more).code == 0
+    assert asked == [False, False, True, True]
+    refused = gesso("eval", "mini", "--raw", "--task", "sorting")
+    assert refused.err == "gesso: --raw needs --data: the prompts of tasks go through the chat template\n"
+    data.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}] * 2}) + "\n", "utf-8")
+    refused = gesso("eval", "mini", "--raw", "--data", data)
+    assert refused.err == f"gesso: {data}:1: raw takes pairs as they are, and messages need the chat template\n"
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,7 @@ def test_drafts_are_the_share_that_is_asked_for(
         ("ar", ("--own-drafts", 0.5), 1.0),
         ("ar", ("--time-exponent", 0.5), 1.0),
         ("ar", ("--on-policy",), 1.0),
+        ("ar", ("--canvases-per-example", 2), 1.0),
         ("canvas", (), 1.0),
         ("canvas", ("--causal-only",), 0.0),
     ],
@@ -207,6 +208,33 @@ def test_the_causal_pass_learns_alone_where_it_writes_alone(
     (model / "gesso.json").write_text(json.dumps({"mode": mode}), "utf-8")
     assert "that is enough" in gesso("finetune", data, "--model", model, "--out", tmp_path / "run", *options).err
     assert [train.denoiser_loss_weight for train in seen] == [weight]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_source_of_a_change_is_for_canvases(gesso: Gesso, tmp_path: Path, alone: bool) -> None:
+    path = tmp_path / "changes.jsonl"
+    path.write_text('{"prompt": "Change.", "completion": "fig", "source": "pear"}\n' * 4, "utf-8")
+    run = ("--out", tmp_path / "run", "--steps", 1, "--batch-size", 2, "--held-out", 0)
+    outcome = gesso("finetune", path, *run, *(("--causal-only",) if alone else ()))
+    assert outcome.code == 0, outcome.err
+    told = " ".join(outcome.err.split())
+    assert ("keys of the data that are not used: source (canvases start from it," in told) == alone
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_samples_of_raw_pairs_are_raw(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
+) -> None:
+    seen: list[bool] = []
+
+    def stop(recipe: Recipe, *_: object, **__: object) -> None:
+        seen.append(recipe.raw_samples)
+        raise OptionError("that is enough")
+
+    monkeypatch.setattr(training, "run_training", stop)
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", *(("--raw",) if raw else ()))
+    assert "that is enough" in outcome.err
+    assert seen == [raw]
 
 
 def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, data: Path, tmp_path: Path) -> None:
@@ -287,6 +315,10 @@ def test_large_models_have_the_usual_learning_rates() -> None:
     [
         (("{data}", "--out", "{out}", "--causal-only", "--own-drafts", 1), "--causal-only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--causal-only", "--on-policy"), "--causal-only leaves the canvases out"),
+        (
+            ("{data}", "--out", "{out}", "--causal-only", "--canvases-per-example", 2),
+            "--causal-only leaves the canvases out: leave out --canvases-per-example, too",
+        ),
         (("{data}", "--out", "{out}", "--on-policy", "--own-drafts", 1), "with --on-policy all begin as noise"),
         (
             ("{data}", "--out", "{out}", "--on-policy", "--time-exponent", 0.5),

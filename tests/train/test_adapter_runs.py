@@ -22,7 +22,7 @@ from gesso.models.saving import save_folder
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE
-from gesso.train.identity import WEIGHTS
+from gesso.train.identity import STARTING_ADAPTER, WEIGHTS
 from gesso.train.recipe import Recipe
 from train.runs import SHAPE, Fixed, Told, adapter_recipe, losses_of, metrics, recipe, train
 
@@ -200,3 +200,20 @@ def test_targets_that_the_causal_pass_does_not_go_through_are_refused(tmp_path: 
     with pytest.raises(OptionError, match=r"goes through none of the targets: self_conditioning\.\*") as refused:
         train(alone, tmp_path / "run", device="cpu")
     assert refused.value.option == "target"
+
+
+def test_a_run_from_an_adapter_goes_on_from_that_one_alone(tmp_path: Path) -> None:
+    """Its teacher would be another one, and so would its steps, though its deltas are those of the checkpoint."""
+    begun = separate_recipe(tmp_path)
+    without = replace(begun, adapter_start=None)
+    train(begun, tmp_path / "from", device="cpu", stop_at=2)
+    last = train(without, tmp_path / "fresh", device="cpu", stop_at=2)
+    for plan, run in ((without, "from"), (begun, "fresh")):
+        with pytest.raises(CheckpointError, match=r"000002 went on from another adapter, or from none \(--adapter\):"):
+            train(plan, tmp_path / run, device="cpu")
+    state = json.loads((last / STATE).read_text("utf-8"))
+    assert state.pop(STARTING_ADAPTER) is None
+    (last / STATE).write_text(json.dumps(state), "utf-8")  # as it was written before it said so
+    with pytest.raises(CheckpointError, match="went on from another adapter"):
+        train(begun, tmp_path / "fresh", device="cpu")
+    train(without, tmp_path / "fresh", device="cpu")

@@ -1,6 +1,7 @@
 """Training data from JSON-lines files: what a line becomes, what is refused, and the order of it all."""
 
 import json
+import math
 import os
 import pickle
 import re
@@ -26,6 +27,7 @@ from gesso.train import file_data
 from gesso.train.batch import Conversation
 from gesso.train.data_config import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
+from gesso.train.file_scan import hash_share
 from gesso.train.recipe import Data
 
 ROOT = Path(__file__).parents[2]
@@ -782,12 +784,29 @@ def test_a_split_that_leaves_a_side_empty_is_refused(make: Make, tmp_path: Path)
         make({"text": f"line {number}"}, held_out=0.4)
 
 
+def share_of(line: Line) -> float:
+    return hash_share(as_text(line).encode())
+
+
+def test_a_line_that_is_too_long_is_not_the_one_to_hold_out(make: Make) -> None:
+    lines = [line for line in texts(99) if share_of(line) > 0.2]
+    pairs = ({"prompt": f"{i}", "completion": "word " * 500} for i in range(99))
+    long = next(pair for pair in pairs if 0.01 < share_of(pair) < 0.1)
+    with pytest.raises(DataError, match="1 too long") as refused:
+        make(*lines, long, held_out=0.001)
+    share = math.ceil(100 * min(map(share_of, lines))) / 100
+    assert (refused.value.hint or "").startswith(f"--held-out {share:g} holds out one of these lines")
+
+
 def test_of_few_lines_it_is_said_which_share_holds_one_out(make: Make) -> None:
     with pytest.raises(DataError, match="nothing is held out: 7 lines") as refused:
         make(*texts(7), held_out=0.001)
     found = re.match(r"--held-out (0\.\d+) holds out one of these lines; --held-out 0 trains", refused.value.hint or "")
     assert found is not None
     assert make(*texts(7), held_out=float(found[1])).report.held_out >= 1
+    with pytest.raises(DataError, match="nothing is held out: 1 line") as refused:  # and none to train on were left
+        make(next(line for line in texts(99) if 0.01 < share_of(line) < 0.4), held_out=0.001)
+    assert (refused.value.hint or "").startswith("--held-out 0 trains on all of it")
     with pytest.raises(DataError, match="nothing is left to train on") as refused:
         make(GOOD, GOOD, held_out=0.499)
     assert (refused.value.hint or "").startswith("--held-out 0 trains on all of it")

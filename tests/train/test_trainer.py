@@ -1,5 +1,6 @@
 """The training loop: it learns, it resumes bit by bit, and it tells what it does."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -12,6 +13,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file
 
+from gesso.engine.engine import Engine
 from gesso.errors import OptionError, TextError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -22,6 +24,7 @@ from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
 from gesso.train.records import Record, TrainingCallback
+from gesso.train.samples import answer_prompts
 from gesso.train.step import learning_rate
 from gesso.train.text_files import NewText
 from train.runs import SHAPE, Cut, CutAt, Fixed, Told, losses_of, metrics, recipe, same_files, tokenizer, train
@@ -144,6 +147,34 @@ def test_means_of_a_resumed_run_are_over_the_steps_it_ran(tmp_path: Path) -> Non
     for step, steps in ((4, (1, 2, 3, 4)), (6, (5, 6)), (8, (7, 8))):
         for name in ("denoiser_loss", "encoder_loss", "gradient_norm"):
             mean = sum(each[s][name] for s in steps) / len(steps)
+            assert found[step][name] == pytest.approx(mean, abs=2e-3), (step, name)
+
+
+@pytest.mark.parametrize("why", ["minutes", "interrupted", "patience"])
+def test_what_was_learned_before_an_early_end_is_recorded(tmp_path: Path, why: str) -> None:
+    settings: dict[str, Any] = {"steps": 8, "checkpoint_every": 100}
+    train(recipe(**settings), tmp_path / "each", device="cpu")
+    sparse = recipe(**settings, log_every=4)
+    told, cut = iter([False] * 5 + [True]), tmp_path / "cut"
+    if why == "patience":
+        sparse = replace(sparse, data=Worsening())
+        still = {"evaluate_every": 1, "learning_rate": 0.0, "patience": 5}
+        outcome = trainer.train(replace(sparse, train=replace(sparse.train, **still)), cut, device="cpu")
+    elif why == "minutes":
+        outcome = trainer.train(sparse, cut, device="cpu", max_minutes=0.0)
+    else:
+        outcome = trainer.train(sparse, cut, device="cpu", should_stop=lambda: next(told))
+    ended = 1 if why == "minutes" else 6
+    assert (outcome.reason, outcome.last.name) == (why, f"step-{ended:06d}")
+    assert sorted(metrics(cut)) == ([1] if why == "minutes" else [4, 6])
+    if why == "patience":
+        return
+    train(sparse, cut, device="cpu")
+    each, found = metrics(tmp_path / "each"), metrics(cut)
+    assert sorted(found) == ([1, 4, 8] if why == "minutes" else [4, 6, 8])
+    for before, step in itertools.pairwise([0, *sorted(found)]):
+        for name in ("denoiser_loss", "encoder_loss", "gradient_norm"):
+            mean = sum(each[s][name] for s in range(before + 1, step + 1)) / (step - before)
             assert found[step][name] == pytest.approx(mean, abs=2e-3), (step, name)
 
 
@@ -285,6 +316,16 @@ def test_samples_are_answered_on_the_way_and_change_nothing(tmp_path: Path) -> N
     assert same_files(plain, last)
     lines = (tmp_path / "sampled" / "samples.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 3, 6, 6]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_samples_are_asked_as_the_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(Engine, "generate", lambda engine, prompt, **options: asked.append(options["raw"]))
+    plan = replace(recipe(sample_prompts=("a",)), raw_samples=raw)
+    with contextlib.suppress(AttributeError):  # no result
+        list(answer_prompts(plan, random_model(SHAPE), 1))
+    assert asked == [raw]
 
 
 def test_a_prompt_that_cannot_be_answered_costs_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,13 +43,14 @@ _DENOISING = (
 )
 _MEASURING = {"rich_help_panel": "Measuring"}
 _HELPS = {
+    "raw": "Ask the pairs of --data as they are, without the chat template, as finetune --raw teaches them.",
     "check": "Stop at an answer that this finds right: task (the task's own check, by the prompt alone), reference "
-    "(its grader, which knows the right answer: what search could gain at most), or FILE.py:FUNCTION."
+    "(its grader, which knows the right answer: what search could gain at most), or FILE.py:FUNCTION.",
 }
 
 
 @opt.takes(
-    (*_DENOISING, *opt.strategy_options()),
+    (*_DENOISING, "raw", *opt.strategy_options()),
     but=("reference",),
     load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"),
     helps=_HELPS,
@@ -136,7 +137,10 @@ def evaluate(
     if data and search.check in ("task", "reference"):
         message = f"--check {search.check} knows a task's own prompts: with --data name FILE.py:FUNCTION"
         raise OptionError(message, option="check")
-    planned = _of_files(data, examples, seed) if data else _of_tasks(task or default_tasks(model), examples, seed)
+    raw = options.get("raw", False)
+    if raw and not data:
+        raise OptionError("--raw needs --data: the prompts of tasks go through the chat template", option="raw")
+    planned = _of_files(data, examples, seed, raw) if data else _of_tasks(task or default_tasks(model), examples, seed)
     names = list(planned)
     from gesso.train.evaluate import evaluate_examples
 
@@ -174,10 +178,10 @@ def _of_tasks(names: Sequence[str], examples: int | None, seed: int) -> _Planned
     return {name: (task, partial(held_out_examples, task, count, seed)) for name, task in tasks.items()}
 
 
-def _of_files(paths: Sequence[Path], examples: int | None, seed: int) -> _Planned:
+def _of_files(paths: Sequence[Path], examples: int | None, seed: int, raw: bool) -> _Planned:
     from gesso.train.file_task import FileTask
 
-    tasks = {str(path): FileTask(path) for path in paths}  # which are read before the model is
+    tasks = {str(path): FileTask(path, raw=raw) for path in paths}  # which are read before the model is
     return {name: (task, partial(task.chosen, examples, seed)) for name, task in tasks.items()}
 
 

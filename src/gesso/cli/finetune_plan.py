@@ -21,7 +21,10 @@ def print_plan(recipe: Recipe, vary_copies: float, evaluated: int, rate_is: str)
     told = stderr_console(markup=False)
     examples = cast(FileData, recipe.examples)
     told.print(examples.report.summary, style="dim")
-    if unused := examples.report.unused:
+    unused = list(examples.report.unused)
+    if examples.report.changes and not recipe.train.denoiser_loss_weight:
+        unused.append("source (canvases start from it, and the causal pass learns alone: --no-causal-only)")
+    if unused:
         told.print(f"keys of the data that are not used: {', '.join(unused)}", style="dim")
     if 0 < evaluated < (held_out := examples.report.held_out):
         told.print(

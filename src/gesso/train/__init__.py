@@ -9,8 +9,8 @@ A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layo
 `held_out`, `clock`.
 
 A run: `config` (the optimisation), `plan`, `recipe` (all of a run), `recipes/`, `finetune`, `evaluate` over `attempts`
-and `intervals`, `records`, `samples`, `plot`, `estimate`, `text_files`; `identity` (what a run that goes on must have
-in common), `checkpoint` and `run_rate`; `option_groups` (where help shows their options).
+and `intervals`, `records` (of `running_means`), `samples`, `plot`, `estimate`, `text_files`; `identity` (what a run
+that goes on must have in common), `checkpoint` and `run_rate`; `option_groups` (where help shows their options).
 
 Other objectives: `deepen` (more layers than the start has), `distill` (a teacher further on), `retention` (a teacher
 of what is not to be forgotten), `on_policy` (along the model's own canvases), `reinforce/`. Images: `masks`, `vision`,

@@ -30,7 +30,7 @@ from gesso.models.vision_loading import load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.train.distributed import ProcessGroup, full_tensor, local_shard, shard_like
 from gesso.train.expert_parallel import experts_held
-from gesso.train.identity import WEIGHTS
+from gesso.train.identity import STARTING_ADAPTER, WEIGHTS
 from gesso.train.optimizer import load_state_tensors, state_tensors
 from gesso.train.recipe import Recipe
 from gesso.train.records import Progress
@@ -44,7 +44,11 @@ PRECISION = "precision"
 RATE = "learning_rate"
 """Names the highest learning rate of a run, with which it goes on where none is given."""
 _REMEDY = "go on with the same, or train into another folder"
-_DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
+_DIGESTS = {
+    "data": "was trained on other data, or on the same read otherwise",
+    WEIGHTS: "was trained from other base weights",
+    STARTING_ADAPTER: "went on from another adapter, or from none (--adapter)",
+}
 """What is said of a run whose digest of that name is another."""
 _PASSES = ("in canvases", "in the causal pass alone")
 
@@ -265,19 +269,19 @@ def precision_of(checkpoint: Path) -> str | None:
 
 
 def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Progress:
-    state = read_json(folder / STATE)
+    state = {STARTING_ADAPTER: None} | read_json(folder / STATE)  # once it was written where there was one alone
     if state.get("recipe") != recipe:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}: {_REMEDY}")
     # Another base has other settings, too; a setting says more than the digest of data that it is a part of.
     for name, ours in sorted(identity.items(), key=lambda item: (item[0] != WEIGHTS, item[0] in _DIGESTS)):
         if state.get(name, ours) != ours and not (name == "base" and WEIGHTS in state):
-            what = _DIGESTS.get(name, f"with other settings ({name} {state.get(name)!r}, now {ours!r})")
+            what = _DIGESTS.get(name, f"was trained with other settings ({name} {state.get(name)!r}, now {ours!r})")
             bases = state.get("base"), identity.get("base")
             if name == WEIGHTS and bases[0] != bases[1]:
-                what = f"from {bases[0]}, and not from {bases[1]}"
+                what = f"was trained from {bases[0]}, and not from {bases[1]}"
             elif name == "denoiser_loss_weight":
-                what = f"{_PASSES[not state.get(name)]}, and not {_PASSES[not ours]} (--causal-only)"
-            raise CheckpointError(f"{folder} was trained {what}: {_REMEDY}")
+                what = f"was trained {_PASSES[not state.get(name)]}, and not {_PASSES[not ours]} (--causal-only)"
+            raise CheckpointError(f"{folder} {what}: {_REMEDY}")
     if not isinstance(state.get("step"), int):
         raise CheckpointError(f"{folder / STATE} names no step")
     return Progress(**{field.name: state[field.name] for field in dataclasses.fields(Progress) if field.name in state})

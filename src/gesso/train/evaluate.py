@@ -115,7 +115,7 @@ def evaluate(
     numbered_seed(seed, 0)
     asked = SearchOptions(**{name: options.pop(name) for name in SEARCH_OPTIONS if name in options})
     if isinstance(task, Path):
-        task = FileTask(task)
+        task = FileTask(task, raw=bool(options.get("raw")))
         cases = task.chosen(count, seed)
     else:
         task = find_task(task) if isinstance(task, str) else task

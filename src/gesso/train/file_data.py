@@ -31,7 +31,7 @@ from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_fields import parse_example
 from gesso.train.data_lines import LineReader
 from gesso.train.data_records import Text
-from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
+from gesso.train.file_scan import EXAMPLE, SPACE, Report, Scan
 from gesso.train.long_texts import LongTexts
 from gesso.train.varied_copies import copied_share, copied_words, format_words, vary_copies
 
@@ -85,11 +85,13 @@ class FileData:
         for path, times in Counter(path.resolve() for path in (*files, *held_out_files)).items():
             if times > 1:
                 raise OptionError(f"{path} is given twice")
-        scan, lowest = self._scan(files, held_out_files)
+        scan = Scan(self._reader, config.max_length)
+        self._files = [scan.read(path, config.held_out) for path in files]
+        self._files += [scan.read(path, 1.0) for path in held_out_files]
         self._train = np.frombuffer(scan.train, EXAMPLE)
         self._held_out = np.frombuffer(scan.held_out, EXAMPLE)
         self.report = scan.report()
-        self._require_examples(None if held_out_files else lowest)
+        self._require_examples(scan, bool(held_out_files))
         self._kept = self._read_format() if config.vary_copies else frozenset()
         digests = [file.digest for file in self._files]
         settings = asdict(config)
@@ -102,30 +104,18 @@ class FileData:
         described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])
         self.fingerprint = hashlib.sha256(described.encode()).hexdigest()
 
-    def _scan(self, files: Sequence[Path], held_out_files: Sequence[Path]) -> tuple[Scan, float]:
-        """Reads all files; returns the lowest of the numbers by which their lines are held out, too."""
-        scan, lowest = Scan(self._reader, self._config.max_length), 1.0
-
-        def is_held_out(line: bytes) -> bool:
-            nonlocal lowest
-            number = hash_share(line)
-            lowest = min(lowest, number)
-            return number < self._config.held_out
-
-        self._files: list[DataFile] = [scan.read(path, is_held_out) for path in files]
-        self._files += [scan.read(path, lambda line: True) for path in held_out_files]
-        return scan, lowest
-
-    def _require_examples(self, lowest: float | None) -> None:
-        """Refuses data of which a side is empty; `lowest` is None where lines of their own are held out."""
+    def _require_examples(self, scan: Scan, own_lines: bool) -> None:
+        """Refuses data of which a side is empty; with `own_lines`, those that are held out lie in files of their
+        own."""
         report, limit = self.report, self._config.max_length
         if not report.examples and not report.held_out and report.too_long:
             raise DataError(f"every example is longer than max_length {limit} (the first: {report.first_too_long})")
         if not report.examples:
             raise DataError(f"nothing is left to train on: {report.summary}", hint=WHOLE if report.held_out else None)
-        if not report.held_out and (lowest is None or self._config.held_out):
-            share = 1.0 if lowest is None else math.ceil(lowest * 100 + 1e-9) / 100
-            one = f"--held-out {share:g} holds out one of these lines; " if share < 0.5 else ""
+        if not report.held_out and (own_lines or self._config.held_out):
+            share = math.ceil(scan.lowest * 100 + 1e-9) / 100
+            parts = not own_lines and share < 0.5 and scan.highest >= share  # which leaves one to train on
+            one = f"--held-out {share:g} holds out one of these lines; " if parts else ""
             raise DataError(f"nothing is held out: {report.summary}", hint=one + WHOLE)
 
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:  # noqa: ARG002

@@ -2,7 +2,6 @@
 
 import hashlib
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedReader
 from os import fstat
@@ -106,12 +105,14 @@ class Scan:
         self._files = self._lines = self._prompt_tokens = self._answer_tokens = self._longest = 0
         self._too_long = self._changes = self._images = self._soft_tokens = 0
         self._first_too_long: str | None = None
+        self.lowest, self.highest = 1.0, 0.0
+        """The numbers by which lines are held out (`hash_share`), of those that gave an example."""
 
-    def read(self, path: Path, held_out: Callable[[bytes], bool]) -> DataFile:
+    def read(self, path: Path, held_out: float) -> DataFile:
         """Checks every line of a file; of several flaws the first is told, and the lines of the others.
 
         Args:
-            held_out: says of a line's bytes whether it is kept for evaluation.
+            held_out: share of the lines that is kept for evaluation.
 
         Raises:
             DataError: a line or the file cannot be used.
@@ -131,9 +132,8 @@ class Scan:
                     line = line.strip(SPACE)
                     if line:
                         self._lines += 1
-                        side = self.held_out if held_out(line) else self.train
                         try:
-                            self._add(line, start, path, number, side)
+                            self._add(line, start, path, number, held_out)
                         except (DataError, TextError) as error:
                             flaws[number] = error
                             if len(flaws) == MOST_FLAWS:
@@ -150,8 +150,9 @@ class Scan:
         self._files += 1
         return DataFile(path, found.st_size, found.st_mtime_ns, digest.hexdigest())
 
-    def _add(self, line: bytes, offset: int, path: Path, number: int, side: bytearray) -> None:
-        record = self._reader.read(line, path.parent)
+    def _add(self, line: bytes, offset: int, path: Path, number: int, held_out: float) -> None:
+        record, place = self._reader.read(line, path.parent), hash_share(line)
+        side = self.held_out if place < held_out else self.train
         for part in record.parts:
             conversation = record.conversation(part)
             prompt, answer = len(conversation.prompt), len(conversation.answer)
@@ -160,6 +161,7 @@ class Scan:
                 self._first_too_long = self._first_too_long or f"{path}, line {number}"
                 continue
             side += ROW.pack(self._files, offset, part, prompt + answer)
+            self.lowest, self.highest = min(self.lowest, place), max(self.highest, place)
             self._images += len(conversation.images)
             self._soft_tokens += sum(image.length for image in conversation.images)
             if side is self.train:

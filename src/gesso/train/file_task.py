@@ -17,18 +17,19 @@ class FileTask(Task):
     """Asks what the lines of a file ask, the last answer of a chat. An answer is right that is the line's, white space
     around it aside, or that is the same JSON."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, raw: bool = False) -> None:
         """
         Args:
             path: JSON lines as `gesso finetune` takes them: `prompt` and `completion`, or `messages` with an answer at
                 their end, and `tools`.
+            raw: prompts are asked as they are, without the chat template, which chats need.
 
         Raises:
             OptionError: the file cannot be read.
             DataError: a line cannot be asked, which is named, or there is none.
         """
         self.name = path.name
-        self.examples = _read(path)
+        self.examples = _read(path, raw)
 
     def sample(self, rng: random.Random) -> Example:
         return rng.choice(self.examples)
@@ -44,7 +45,7 @@ class FileTask(Task):
         return text.strip() == example.answer.strip() or _is_same_json(text, example.answer)
 
 
-def _read(path: Path) -> tuple[Example, ...]:
+def _read(path: Path, raw: bool) -> tuple[Example, ...]:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -52,18 +53,20 @@ def _read(path: Path) -> tuple[Example, ...]:
     found = []
     for number, line in numbered_lines(BytesIO(content)):
         with told_with(f"{path}:{number}"):
-            found.append(_example(line, path.name))
+            found.append(_example(line, path.name, raw))
     if not found:
         raise DataError(f"{path} is empty: it has no line to ask")
     return tuple(found)
 
 
-def _example(line: bytes, name: str) -> Example:
+def _example(line: bytes, name: str, raw: bool) -> Example:
     fields = parse_example(line, set())
     if fields.keys() <= {"prompt", "completion", "source"} and "completion" in fields:
         return Example(name, text_of(fields, "prompt"), text_of(fields, "completion"))
     if "messages" not in fields:
         raise DataError("a line is asked that has prompt and completion, or messages")
+    if raw:
+        raise DataError("raw takes pairs as they are, and messages need the chat template")
     messages = fields["messages"]
     if not isinstance(messages, list) or len(messages) < 2:
         raise DataError("messages must be a list: what is asked, and an answer at its end")

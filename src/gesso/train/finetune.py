@@ -66,16 +66,19 @@ def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationCo
     Raises:
         OptionError: it is to, and there is a setting of canvases.
     """
-    of_canvases = (
-        train.own_draft_probability or train.on_policy or train.time_exponent != 1 or plan.source_share or plan.distill
-    )
+    settings = {
+        "own_drafts": train.own_draft_probability,
+        "on_policy": train.on_policy,
+        "time_exponent": train.time_exponent != 1,
+        "canvases_per_example": train.canvases_per_example != 1,
+        "source_share": plan.source_share,
+        "distill": plan.distill,
+    }
+    of_canvases = [name for name, value in settings.items() if value]
     causal_only = (generation.mode == "ar" and not of_canvases) if plan.causal_only is None else plan.causal_only
     if causal_only and of_canvases:
-        raise OptionError(
-            "causal_only leaves the canvases out: leave out own_drafts, on_policy, time_exponent, source_share and "
-            "distillation",
-            option="causal_only",
-        )
+        message = f"causal_only leaves the canvases out: leave out {', '.join(of_canvases)}, too"
+        raise OptionError(message, option="causal_only")
     return causal_only
 
 
@@ -195,4 +198,5 @@ def finetune_recipe(
         base=base,
         vision="none" if not examples.report.images else "trained" if train_vision else "frozen",
         distill=plan.distill,
+        raw_samples=data.raw_pairs,
     )

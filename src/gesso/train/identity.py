@@ -11,6 +11,8 @@ from gesso.train.text_files import CopiedText
 
 WEIGHTS = "weights"
 """Name of the digest of the weights that a run starts from."""
+STARTING_ADAPTER = "adapter_weights"
+"""Name of the digest of the adapter that a run starts from; None stands there where it starts from none."""
 ADAPTER = (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 TEXTS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 """Files by which examples become tokens."""
@@ -54,8 +56,7 @@ def identity_of(recipe: Recipe) -> dict[str, object]:
         found["teacher"] = digest_weights(recipe.teacher)
     if recipe.adapter is not None:
         found["dropout"] = recipe.adapter.dropout
-    if recipe.adapter_start is not None:
-        found["adapter_weights"] = digest_files(recipe.adapter_start, ADAPTER)
+    found[STARTING_ADAPTER] = None if recipe.adapter_start is None else digest_files(recipe.adapter_start, ADAPTER)
     if isinstance(recipe.text, CopiedText):
         found["text"] = digest_files(recipe.text.source, TEXTS)
     if recipe.labels is not None:

@@ -64,6 +64,8 @@ class Recipe:
     (`gesso.train.retention`); None learns all from their answers."""
     distill: float | None = None
     """Distillation: learn what the start says so much earlier in time (`gesso.train.distill`); None learns the data."""
+    raw_samples: bool = False
+    """Take the sample prompts as they are, without the chat template, as the pairs of the data are taken."""
 
     @property
     def examples(self) -> Data:

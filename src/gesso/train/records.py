@@ -187,7 +187,7 @@ class TrainingCallback:
         """Is called before the first step: steps done already, the last step, and how many numbers are trained."""
 
     def stepped(self, step: int, record: Record | None) -> None:
-        """Is called after every step, with a record every `log_every` steps."""
+        """Is called after every step, with a record every `log_every` steps and at the end."""
 
     def evaluated(self, record: Evaluation) -> None:
         """Is called after every evaluation of the held-out examples."""

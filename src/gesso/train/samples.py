@@ -26,5 +26,5 @@ def answer_prompts(recipe: Recipe, model: DiffusionGemma, step: int) -> Iterator
         template = ChatTemplate.from_folder(folder)
     engine = Engine(model.eval(), tokenizer, template, recipe.generation)
     for seed, prompt in enumerate(recipe.train.sample_prompts):
-        result = engine.generate(prompt, seed=seed, raw=template is None)
+        result = engine.generate(prompt, seed=seed, raw=recipe.raw_samples or template is None)
         yield Sample(step, prompt, result.text, tuple(result.denoising_steps))

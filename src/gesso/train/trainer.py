@@ -60,6 +60,7 @@ from gesso.train.records import (
     truncate_records,
 )
 from gesso.train.reinforce.objective import PolicyObjective
+from gesso.train.running_means import RunningMeans
 from gesso.train.samples import answer_prompts
 from gesso.train.step import learning_rate, start_model
 from gesso.train.vision import start_vision
@@ -161,35 +162,21 @@ class _Run:
         if first >= last or self.progress.out_of(config.patience) or spent >= 1:
             return self._outcome(path, reason if first >= last else "within" if spent >= 1 else "patience")
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
-        totals, since, tokens, steps = torch.zeros(()), clock.seconds, 0, 0
+        self.means = RunningMeans(clock.seconds)
         batches = self.objective.batches(first, last)
         for step in range(first, last):
             batch = self._next_batch(batches)
             rate = learning_rate(config, step, spent)
             measured, count = self._step(step, batch, rate)
-            totals = totals + measured
-            tokens += count
-            steps += 1
+            self.means.add(measured, count)
             if not math.isfinite(measured.sum().item()):
                 kept = "there is no checkpoint" if path == self.out else f"the last checkpoint is {path}"
                 raise TrainingError(
                     f"step {step + 1}: the loss or gradient is not a number, and {kept}; a lower learning rate may help"
                 )
-            record, done = None, step + 1
-            if done % config.log_every == 0 or done == last:
-                (*means, norm), now = (totals / steps).tolist(), clock.seconds
-                record = self.objective.record(
-                    means,
-                    step=done,
-                    learning_rate=rate,
-                    gradient_norm=round(norm, 4),
-                    tokens_per_second=round(tokens / (now - since), 1),
-                    seconds=round(now, 1),
-                )
-                self._write(METRICS, record)
-                totals, since, tokens, steps = torch.zeros(()), now, 0, 0
-            spent = clock.spent()
+            done, now, spent = step + 1, clock.seconds, clock.spent()
             self.progress = dataclasses.replace(self.progress, step=done, seconds=clock.bounded_seconds)
+            record = self._record(rate, now) if done % config.log_every == 0 or done == last else None
             complete = done == config.steps or spent >= 1
             evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or complete)
             improved = self._evaluate() if evaluates else False
@@ -201,12 +188,32 @@ class _Run:
             elif done < last and (spent >= 1 or stop is not None):
                 reason = "within" if spent >= 1 else stop or reason
             ending = done == last or reason not in ("steps", "stop_at")
+            if ending and record is None:  # what a run that goes on would leave out of its means
+                record = self._record(rate, now)
             if done % config.checkpoint_every == 0 or ending or improved:
                 path = self._save()
             self.callback.stepped(done, record)
             if ending:
                 break
         return self._outcome(path, reason)
+
+    def _record(self, rate: float, now: float) -> Record:
+        """Writes the means of the steps since the last record.
+
+        Args:
+            now: what the clock says behind the last of them.
+        """
+        (*means, norm), tokens_per_second = self.means.take(now)
+        record = self.objective.record(
+            means,
+            step=self.progress.step,
+            learning_rate=rate,
+            gradient_norm=round(norm, 4),
+            tokens_per_second=round(tokens_per_second, 1),
+            seconds=round(now, 1),
+        )
+        self._write(METRICS, record)
+        return record
 
     def _trained(self) -> list[torch.nn.Parameter]:
         return [parameter for _, parameter in trainable(self.model, self.vision)]
