@@ -9,17 +9,17 @@ from gesso.tasks.base import Example, Task
 from gesso.tasks.registry import TASKS, TRAINING_TASKS, register
 
 
-class Dashes(Task):
-    """Joins words with dashes."""
+class Hyphens(Task):
+    """Joins words with hyphens."""
 
-    name = "dashes"
+    name = "hyphens"
 
     def sample(self, rng: random.Random) -> Example:
         words = rng.sample(["pear", "fig", "plum"], 2)
-        return Example(self.name, f"Join with dashes: {', '.join(words)}", "-".join(words))
+        return Example(self.name, f"Join with hyphens: {', '.join(words)}", "-".join(words))
 
 
-class Sorting(Dashes):
+class Sorting(Hyphens):
     """Is called as another one."""
 
     name = "sorting"
@@ -27,14 +27,14 @@ class Sorting(Dashes):
 
 def test_a_task_is_known_by_its_name_and_takes_the_place_of_itself() -> None:
     try:
-        register(Dashes())
-        register(again := Dashes())
-        assert TASKS["dashes"] is TRAINING_TASKS["dashes"] is again
+        register(Hyphens())
+        register(again := Hyphens())
+        assert TASKS["hyphens"] is TRAINING_TASKS["hyphens"] is again
     finally:
-        del TASKS["dashes"], TRAINING_TASKS["dashes"]
+        del TASKS["hyphens"], TRAINING_TASKS["hyphens"]
 
 
-@pytest.mark.parametrize("task", [Dashes, object(), GessoError()])
+@pytest.mark.parametrize("task", [Hyphens, object(), GessoError()])
 def test_what_is_no_task_is_refused(task: Task) -> None:
     with pytest.raises(TypeError, match="an instance of a subclass"):
         register(task)
