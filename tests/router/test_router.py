@@ -127,6 +127,35 @@ def test_other_paths_pass() -> None:
     assert made("/v1/files", method="GET").status_code == 404
 
 
+def test_servers_may_have_different_models(caplog: pytest.LogCaptureFixture) -> None:
+    plain, adapted = (FakeService(adapters=names) for names in ((), ("sudoku", "dashes")))
+    made = Fleet(Dying(server(plain)), Dying(server(adapted)))
+    listed = made("/v1/models", method="GET").json()
+    assert [card["id"] for card in listed["data"]] == ["mini", "mini:sudoku", "mini:dashes"]
+    assert (listed["first_id"], listed["last_id"]) == ("mini", "mini:dashes")
+    for path in (PATH, "/v1/messages"):
+        for stream in (False, True):
+            for turn in range(3):
+                asked = {**CHAT, "model": "mini:sudoku", "max_tokens": 9, "stream": stream, "seed": turn}
+                del asked["seed" if path == "/v1/messages" else "max_tokens"]
+                made.router.pool.replicas["http://1"].load = turn
+                assert made(path, asked).status_code == 200, path
+    assert len(plain.requests) == 0
+    assert sum(record.levelname == "WARNING" for record in caplog.records) == 2  # the failed try, and what it showed
+    refused = made(PATH, {**CHAT, "model": "mini:none"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    assert {replica.failures for replica in made.router.pool.replicas.values()} == {0}
+    assert made.router.pool.replicas["http://0"].lacks == {"mini:sudoku"}
+
+
+def test_the_models_of_one_that_answers_are_told() -> None:
+    made = fleet([], [])
+    made.replicas["http://0"].refusing = True
+    assert [card["id"] for card in made("/v1/models", method="GET").json()["data"]] == ["mini", "mini:sudoku"]
+    made.router.pool.replicas["http://1"].draining = True
+    assert made("/v1/models", {}).status_code in (405, 503)
+
+
 def test_a_response_is_found_where_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     async def count(*_: Any) -> int:
         return 3

@@ -15,6 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gesso.router import model_list
+from gesso.router.asked import Asked, Pins
 from gesso.router.client import Client
 from gesso.router.forward import Forward
 from gesso.router.health import Health
@@ -115,6 +117,12 @@ class Router:
         if refusal is not None:
             await refusal.response(path)(scope, receive, send)
             return
+        if path == model_list.PATH and scope["method"] == "GET":
+            asked = Asked(scope, b"", self.settings.replica_api_key, Pins())
+            found = await model_list.all_models(self.pool, asked, self.settings.stall_seconds)
+            if found is not None:
+                await JSONResponse(found)(scope, receive, send)
+                return
         await self.forward(scope, receive, send)
 
 

@@ -27,6 +27,11 @@ class FailedError(Exception):
         return self.answer is not None and self.answer.status == 429
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Says whether it lacks what was asked for, which another one may have."""
+        return self.answer is not None and self.answer.status == 404
+
+    @property
     def is_leaving(self) -> bool:
         """Says whether it takes nothing for now, which is no fault either."""
         if self.answer is not None:

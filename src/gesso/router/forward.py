@@ -104,12 +104,14 @@ class Forward:
         tries = Tries(self._settings.retries, self._settings.retry_seconds)
         excluded: set[str] = set()
         crashed: list[Replica] = []
+        lacking: list[Replica] = []
         while True:
             replica = await self._choose(asked, excluded, writer, spans)
             spans.begin(replica)
             try:
                 await self._ask(replica, asked, ledger, writer, began, spans)
                 self._pool.succeeded(replica)
+                self._pool.note_lacking(asked.model, lacking, replica)
                 return
             except NotListeningError as error:
                 spans.failed(error)
@@ -134,6 +136,8 @@ class Forward:
                 if tries.reached(ledger.progress):
                     excluded = set()  # all replicas have another chance
                 excluded.add(replica.name)
+                if isinstance(error, FailedError) and error.is_elsewhere:
+                    lacking.append(replica)
                 failure, again = error, self._counts(error, replica, tries, excluded, crashed)
             finally:
                 spans.end()
@@ -149,6 +153,8 @@ class Forward:
         self, error: Exception, replica: Replica, tries: Tries, excluded: set[str], crashed: list[Replica]
     ) -> bool:
         """Counts a failure against the replica and the request; says whether that is sent again."""
+        if isinstance(error, FailedError) and error.is_elsewhere:
+            return self._pool.has_other(excluded)
         if isinstance(error, FailedError) and error.is_full:
             return tries.answered() and self._pool.has_other(excluded)
         if isinstance(error, FailedError) and error.is_crash:
@@ -184,7 +190,7 @@ class Forward:
         until = time.monotonic() + self._settings.wait_seconds
         while True:
             self.ready.clear()
-            replica = self._pool.choose(asked.digests, excluded)
+            replica = self._pool.choose(asked.digests, excluded, asked.model)
             if replica is not None:
                 return replica
             left = until - time.monotonic()
@@ -212,7 +218,8 @@ class Forward:
         spans.answered(answer.status)
         try:
             kind = header(answer, b"content-type").partition(";")[0]
-            if answer.status in _AGAIN or (writer.started and answer.status != 200):
+            elsewhere = answer.status == 404 and asked.model is not None
+            if elsewhere or answer.status in _AGAIN or (writer.started and answer.status != 200):
                 raise FailedError(f"HTTP {answer.status}", answer, await answer.read())
             if kind not in (EVENTS, LINES):
                 body = await answer.read()

@@ -7,14 +7,19 @@ answer yet another one now and then.
 """
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gesso.router.affinity import PrefixTable, keep_together
 from gesso.router.client import Client
 
+log = logging.getLogger("gesso.server")
+
+MOST_LACKING = 256
+"""Models of which is remembered that a replica does not have them."""
 FAILURES = 3
 """Failures in a row after which a breaker opens."""
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
@@ -47,6 +52,8 @@ class Replica:
     requests: int = 0
     pid: int | None = None
     """Id of the process, where the router has started it."""
+    lacks: set[str] = field(default_factory=set)
+    """Models that it does not have and another one has, as far as requests have shown."""
 
     @property
     def open(self) -> bool:
@@ -78,14 +85,18 @@ class Pool:
         self.replicas[name] = replica
         return replica
 
-    def choose(self, digests: Sequence[bytes], excluded: Collection[str] = ()) -> Replica | None:
+    def choose(
+        self, digests: Sequence[bytes], excluded: Collection[str] = (), model: str | None = None
+    ) -> Replica | None:
         """Finds the server for a request and counts it as under way there; None where none takes requests.
 
-        It goes where the longest known beginning of its prompt is, as long as load allows it (`keep_together`). Else to
-        the least busy server; among equals its first part decides, so that several routers agree.
+        Those that lack its model are left out. It goes where the longest known beginning of its prompt is, as long as
+        load allows it (`keep_together`). Else to the least busy server; among equals its first part decides, so that
+        several routers agree.
         """
         ready = {replica.name: replica for replica in self.replicas.values() if self._takes(replica)}
         ready = {name: replica for name, replica in ready.items() if name not in excluded} or ready
+        ready = {name: replica for name, replica in ready.items() if model not in replica.lacks} or ready
         if not ready:
             return None
         loads = {name: replica.load for name, replica in ready.items()}
@@ -147,11 +158,19 @@ class Pool:
         if replica.failures < FAILURES:
             replica.opened = 0
 
+    def note_lacking(self, model: str | None, lacking: Sequence[Replica], found: Replica) -> None:
+        """Notes that some replicas do not have a model that one has."""
+        for replica in lacking:
+            if model is not None and model not in replica.lacks and len(replica.lacks) < MOST_LACKING:
+                log.warning("replica %s has no model %r, replica %s has", replica.name, model, found.name)
+                replica.lacks.add(model)
+
     async def lost(self, replica: Replica) -> None:
         """Cuts all connections to a replica: whoever waits for it is told, and asks another one."""
         if replica.state == "lost":
             return
         replica.state = "lost"
+        replica.lacks.clear()  # it may come back with others
         self.prefixes.forget(replica.name)
         client, replica.client = replica.client, self._make_client(replica.url)
         await client.close()
