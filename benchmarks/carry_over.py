@@ -25,8 +25,9 @@ from gesso.models.hub import resolve
 from gesso.tasks.skills.slots import Slots
 from gesso.tasks.words import CITIES, POOL
 from gesso.train.config import TrainConfig
-from gesso.train.data_encoder import FileDataConfig
-from gesso.train.finetune import Plan, finetune_recipe
+from gesso.train.data_config import FileDataConfig
+from gesso.train.finetune import finetune_recipe
+from gesso.train.plan import Plan
 from gesso.train.trainer import train
 
 GOAL = 0.80

@@ -36,8 +36,8 @@ from constrain_schemas import groups
 from gesso.api import load
 from gesso.constraints.budget import MAX_SECONDS, Budget
 from gesso.constraints.compile import Language, submit
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.json_schema import schema_expression
-from gesso.constraints.sized_cache import held_bytes
 from gesso.errors import OptionError
 from gesso.server.run import SWEEPS
 from gesso.text.tokenizer import Tokenizer

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from gesso.errors import ConfigError
+from gesso.options import Texts, checked, option
 
 MAX_LENGTH = 2**24
 """Most tokens of a sequence: positions are turned into angles in fp32, which tells whole numbers apart up to here."""
 MAX_LAYERS = 1024
 MAX_RANK = 2**16
 """Rank of the largest delta that is made: no layer of a model has use for more."""
-MAX_ALPHA = 1e6
+MAX_ALPHA = 1_000_000
 """Largest `alpha` of an adapter: fp32 holds what it makes of finite deltas."""
 MAX_WEIGHTS = 10**13
 """Numbers of the largest model that is read: 10 TB even in 8 bits, more than any one machine holds."""
@@ -31,6 +32,7 @@ _MOST = {
     "num_experts": (2**16, "more than any model has"),
 }
 """Bounds of a `ModelConfig`, and why: a file that asks for more is refused before anything is made of it."""
+_ADAPTER: dict[str, Any] = {"field": None, "group": "Adapter"}
 AttentionKind = Literal["sliding_attention", "full_attention"]
 
 
@@ -239,29 +241,36 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoraConfig:
-    """Configures a low-rank adapter: which layers get a delta, and of what size."""
+    """Configures a low-rank adapter: which layers get a delta, and of what size.
 
-    rank: int = 8
-    alpha: float = 16.0
-    """Deltas are scaled by alpha / rank, or by alpha / sqrt(rank) with `rank_stabilised`."""
-    dropout: float = 0.0
-    targets: tuple[str, ...] = ("layers.*.attention.*", "layers.*.mlp.*", "self_conditioning.*")
-    """Shell patterns on module names; `layers.*.experts` and `layers.*.router.proj` are left alone unless named."""
+    Raises:
+        OptionError: an impossible value.
+    """
+
+    rank: int = option(8, "Rank of the adapter's matrices.", minimum=1, maximum=MAX_RANK, **_ADAPTER)
+    alpha: float = option(
+        16.0,
+        "Deltas are scaled by alpha / rank, or by alpha / sqrt(rank) where they are rank-stabilised.",
+        above=0,
+        maximum=MAX_ALPHA,
+        **_ADAPTER,
+    )
+    dropout: float = option(0.0, "Dropout of the adapter's input.", minimum=0, below=1, **_ADAPTER)
+    targets: tuple[str, ...] = option(
+        ("layers.*.attention.*", "layers.*.mlp.*", "self_conditioning.*"),
+        "Layers with a delta: shell patterns on names; layers.*.experts and layers.*.router.proj have none unless "
+        "named.",
+        kind=Texts(),
+        flag="--target",
+        **_ADAPTER,
+    )
     rank_stabilised: bool = False
     separate: bool = False
     """Encoder and decoder have a delta each, as PEFT gives them on the reference. Their weights are one, so such an
     adapter cannot be merged."""
 
     def __post_init__(self) -> None:
-        _require_int("rank", self.rank, 1)
-        if self.rank > MAX_RANK:
-            raise ConfigError(f"rank must be at most {MAX_RANK:,}, got {self.rank:,}")
-        if not 0 < self.alpha <= MAX_ALPHA:
-            raise ConfigError(f"alpha must be above 0 and at most {MAX_ALPHA:,.0f}, got {self.alpha}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
-        if not self.targets:
-            raise ConfigError("an adapter needs one target pattern at least")
+        checked(self)
 
     @property
     def scale(self) -> float:

@@ -1,11 +1,14 @@
 """Declares the options of loading a model: of `gesso.load`, and of every command that loads one."""
 
+import re
 from dataclasses import dataclass
 
 from gesso.options import checked, option
 
 DEFAULT_MODEL = "mini"
 MODEL = "Model"
+ADAPTER_NAME = re.compile(r"[A-Za-z0-9._-]+")
+"""What an adapter may be served as."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def test_pairs_can_be_asked_raw(gesso: Gesso, data: Path, monkeypatch: pytest.Mo
             ("--check", "task", "--best-of", 2),
             "--check task knows a task's own prompts: with --data name FILE.py:FUNCTION",
         ),
-        (("-n", 0), "--examples must be at least 1, got 0"),
+        (("-n", 0), "--examples must be an integer of at least 1, got 0"),
         (("--data", "none.jsonl"), "none.jsonl cannot be read: No such file or directory"),
         (("--likelihood", "x.jsonl"), "--data does not go with --likelihood"),
     ],

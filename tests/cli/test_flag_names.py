@@ -7,23 +7,18 @@ import pytest
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.given import Given
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
+from gesso.train.config import TrainConfig
 
 
-@opt.takes(set_by={"keep_checkpoints": "--keep"})
+@opt.takes(rows={TrainConfig: ("keep_checkpoints",)})
 def command(
+    settings: Given[TrainConfig],
     error: Annotated[UserError, typer.Option()],
     learning_rate: Annotated[float, typer.Option()] = 1.0,
     patience: Annotated[int, typer.Option("-p", "--patience")] = 0,
     model: Annotated[str, typer.Option("--model")] = "mini",
-) -> int:
-    """Does nothing."""
-    raise error
-
-
-@opt.takes()
-def command_without_settings(
-    error: Annotated[UserError, typer.Option()], learning_rate: Annotated[float, typer.Option()] = 1.0
 ) -> int:
     """Does nothing."""
     raise error
@@ -41,17 +36,17 @@ def command_without_settings(
         ("too small a learning_rate, and no patience", "too small a --learning-rate, and no patience", "learning_rate"),
     ],
 )
-@pytest.mark.parametrize("kind", [ConfigError, OptionError])
-def test_settings_become_flags(kind: type[UserError], said: str, read: str, option: str) -> None:
+def test_settings_become_flags(said: str, read: str, option: str) -> None:
     with pytest.raises(OptionError) as info:
-        command(error=kind(said, hint="do"))
+        command(error=OptionError(said, hint="do"), keep_checkpoints=None)
     assert (str(info.value), info.value.option, info.value.hint) == (read, option, "do")
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        ConfigError("learning_rates are not my_learning_rate"),
+        OptionError("learning_rates are not my_learning_rate"),
+        ConfigError("learning_rate is a key of a file"),
         OptionError("--keep is named already", option="keep"),
         CheckpointError("learning_rate is a word of a file"),
         OptionError("data/learning_rate.jsonl is given twice"),
@@ -63,17 +58,11 @@ def test_settings_become_flags(kind: type[UserError], said: str, read: str, opti
 )
 def test_what_names_no_setting_stays_as_it_is(error: UserError) -> None:
     with pytest.raises(type(error)) as info:
-        command(error=error)
-    assert info.value is error
-
-
-def test_a_config_is_a_file_where_no_flag_sets_it() -> None:
-    error = ConfigError("learning_rate must be above 0")
-    with pytest.raises(ConfigError) as info:
-        command_without_settings(error=error)
+        command(error=error, keep_checkpoints=None)
     assert info.value is error
 
 
 def test_the_command_keeps_its_parameters() -> None:
-    assert [*inspect.signature(command).parameters] == ["error", "learning_rate", "patience", "model"]
+    own = ["error", "learning_rate", "patience", "model"]
+    assert [*inspect.signature(command).parameters] == [*own, "keep_checkpoints"]
     assert command.__doc__ == "Does nothing."

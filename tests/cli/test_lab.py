@@ -40,7 +40,7 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-n", 0), "--examples must be at least 1"),
+        (("-n", 0), "--examples must be an integer of at least 1"),
         (("--max-minutes", 0), "--max-minutes must be above 0"),
         (("--max-minutes", "nan"), "--max-minutes must be above 0 and finite, got nan"),
         ((), "there is nothing to compare: give a GRID, or --set"),

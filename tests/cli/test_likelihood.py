@@ -63,7 +63,7 @@ def test_fewer_answers_where_so_many_are_asked_for(gesso: Gesso, tmp_path: Path)
         (("--likelihood", "x.jsonl", "--resample-every", 2), "--resample-every needs --particles"),
         (("--likelihood", "x.jsonl", "--reward-scale", 2), "--reward-scale needs --particles"),
         (("--likelihood", "x.jsonl", "--max-denoising-steps", 2), "--max-denoising-steps does not go"),
-        (("--likelihood", "x.jsonl", "-n", 0), "--examples must be at least 1"),
+        (("--likelihood", "x.jsonl", "-n", 0), "--examples must be an integer of at least 1"),
         (("--likelihood", "x.jsonl", "--samples", 1), "--samples must be 0 or from 2 to 65,536, got 1"),
         (("--likelihood", "x.jsonl", "--samples", 10**11), "--samples must be 0 or from 2 to 65,536"),
         (("--likelihood", "x.jsonl", "--seed", -1), "--seed must be at least 0"),

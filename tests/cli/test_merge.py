@@ -10,9 +10,10 @@ from safetensors.torch import load_file, save_file
 from cli.conftest import Gesso
 from gesso.config import LoraConfig
 from gesso.models import dtype, saving
-from gesso.models.adapter_files import CONFIG, save_adapter
+from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import attach
 from gesso.models.loading import load_folder
+from gesso.models.run_folders import ADAPTER_CONFIG
 from gesso.models.weight_index import INDEX
 
 
@@ -37,7 +38,7 @@ def test_float32_is_what_is_stored_though_auto_takes_bfloat16(
 
 
 def test_an_adapter_of_another_model_wants_its_name(gesso: Gesso, adapter: Path, tmp_path: Path) -> None:
-    config = adapter / CONFIG
+    config = adapter / ADAPTER_CONFIG
     config.write_text(config.read_text("utf-8").replace('"mini"', '"theirs"'), encoding="utf-8")
     refused = gesso("merge", adapter, "--out", tmp_path / "out")
     assert (refused.code, refused.err.count("\n")) == (2, 1)

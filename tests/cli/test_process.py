@@ -62,6 +62,19 @@ for command in (["generate", "What is 9 + 4?"], ["chat"], ["choose", "What is 9 
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True)
 
 
+def test_settings_of_training_are_refused_without_pytorch(environment: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import sys
+from gesso.cli.app import run
+for command in (["finetune", "x.jsonl", "--own-drafts", "2"], ["finetune", "x.jsonl", "--steps", "1", "--epochs", "1"],
+                ["finetune", "x.jsonl", "--on-policy", "--time-exponent", "0.5"], ["reinforce", "--kl", "-1"],
+                ["reinforce", "--method", "full", "--rank", "4"], ["train", "mini", "--within", "0"]):
+    assert run(command) == 2, command
+    assert "torch" not in sys.modules, command
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
+
+
 def test_help_is_quick(environment: dict[str, str], tmp_path: Path) -> None:
     """Compares two commands in turn, both of them compiled before as an installed package is: seconds differ from
     machine to machine."""

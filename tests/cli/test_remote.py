@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from cli.conftest import Gesso
 from gesso.api import load
-from gesso.cli.remote import RemoteModel, RemoteStream
+from gesso.cli.remote import RemoteStream, ServedModel
 from gesso.cli.render import figures
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
@@ -55,7 +55,7 @@ def test_warnings_of_the_server_are_told(gesso: Gesso, fake: FakeService, url: s
 
 
 def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
-    model = RemoteModel(url + "/v1", "mini", "secret")
+    model = ServedModel(url + "/v1", "mini", "secret")
     assert model.is_gesso
     assert model.special == fake.engine.tokenizer.special_ids
     options = {"max_new_tokens": 9, "entropy_bound": 0.2}
@@ -72,11 +72,11 @@ def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
 
 def test_events_tell_in_which_mode_they_were_written(fake: FakeService, url: str) -> None:
     fake.events = [frame(), block("a"), block("b", mode="ar"), block("c"), Finished(result(text="abc"))]
-    events = RemoteModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
+    events = ServedModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
     blocks = [event for event in events if isinstance(event, BlockCommitted)]
     assert [(block.text, block.mode) for block in blocks] == [("a", "canvas"), ("b", "ar"), ("c", "canvas")]
     fake.events = [block("a", mode="ar"), Finished(result(text="a"))]
-    *_, last = RemoteModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
+    *_, last = ServedModel(url, "mini", "secret").stream([{"role": "user", "content": "hi"}], frames=True)
     assert isinstance(last, Finished)
     assert last.result.mode == "ar"
 
@@ -98,9 +98,9 @@ def test_what_does_not_fit_is_one_line(gesso: Gesso, url: str, arguments: list[s
 
 def test_no_server_and_no_address() -> None:
     with pytest.raises(HubError, match="no server answers at http://127"):
-        RemoteModel("http://127.0.0.1:9", None, None)
+        ServedModel("http://127.0.0.1:9", None, None)
     with pytest.raises(OptionError, match="takes an address"):
-        RemoteModel("localhost:8000", None, None)
+        ServedModel("localhost:8000", None, None)
 
 
 async def other(request: Request) -> Response:
@@ -135,7 +135,7 @@ def test_any_server_will_do(gesso: Gesso, other_url: str) -> None:
 
 
 def test_what_another_server_does_not_know_is_not_asked_of_it(other_url: str) -> None:
-    model = RemoteModel(other_url, None, None)
+    model = ServedModel(other_url, None, None)
     with pytest.raises(OptionError, match=r"entropy_bound: .* is no gesso server"):
         model.stream([], entropy_bound=0.1)
     with pytest.raises(OptionError, match="thinking"):
@@ -143,7 +143,7 @@ def test_what_another_server_does_not_know_is_not_asked_of_it(other_url: str) ->
 
 
 def test_an_error_in_the_stream_ends_it(other_url: str) -> None:
-    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}], seed=13)
+    stream = ServedModel(other_url, None, None).stream([{"role": "user", "content": "hi"}], seed=13)
     with pytest.raises(GessoError, match="out of luck"):
         list(stream)
 
@@ -168,7 +168,7 @@ def spoken(monkeypatch: pytest.MonkeyPatch, url: str, *stream: str) -> RemoteStr
         yield httpx.Response(200, content=iter(f"{line}\n\n".encode() for line in stream))
 
     monkeypatch.setattr(httpx, "stream", answer)
-    return RemoteModel(url, None, None).stream([{"role": "user", "content": "hi"}])
+    return ServedModel(url, None, None).stream([{"role": "user", "content": "hi"}])
 
 
 HE = 'data: {"choices": [{"index": 0, "delta": {"content": "he"}}]}'
@@ -220,14 +220,14 @@ def test_a_comment_is_a_line_that_cancelling_ends_at(monkeypatch: pytest.MonkeyP
         yield httpx.Response(200, stream=Pinging())
 
     monkeypatch.setattr(httpx, "stream", answer)
-    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
+    stream = ServedModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
     *_, last = stream
     assert isinstance(last, Finished)
     assert (last.result.finish_reason, last.result.text) == ("cancelled", "he")
 
 
 def test_cancelling_keeps_what_came(other_url: str) -> None:
-    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
+    stream = ServedModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
     events = []
     for event in stream:
         events.append(event)

@@ -69,6 +69,7 @@ def test_a_model_that_ray_has_let_go_counts_no_longer() -> None:
         while len(replica._all) and time.monotonic() < until:  # its thread lets go of it when it comes to that
             await asyncio.sleep(0.01)
             gc.collect()
+        assert not len(replica._all)
         await replica.check_health()
 
     asyncio.run(play())

@@ -17,9 +17,9 @@ from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint, submit
 from gesso.constraints.expression import Fitting
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.inference import Lattice
 from gesso.constraints.regex import parse
-from gesso.constraints.sized_cache import held_bytes
 from gesso.constraints.token_text import token_bytes
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
@@ -197,6 +197,6 @@ def test_what_fits_in_bytes_and_not_in_tokens_goes_less_deep(mini: Tokenizer) ->
     limits = Budget(max_bytes=1_000)
     with pytest.raises(OptionError, match="over this vocabulary"):
         submit(large, mini, MINI_ENDS, limits=limits).result()
-    automaton = submit(Fitting((large, small)), mini, MINI_ENDS, limits=limits).result()
+    automaton = submit(Fitting((large, small), 20_000), mini, MINI_ENDS, limits=limits).result()
     assert automaton.shortest == submit(small, mini, MINI_ENDS).result().shortest
     assert automaton.states == submit(small, mini, MINI_ENDS).result().states

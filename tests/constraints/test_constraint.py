@@ -17,7 +17,7 @@ from gesso.text.tokenizer import Tokenizer
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"item": {"type": "string", "maxLength": 2000, "x-note": 1}, "price": {"type": "integer"}},
+    "properties": {"item": {"type": "string", "maxLength": 2000, "noted": 1}, "price": {"type": "integer"}},
     "required": ["item"],
     "additionalProperties": False,
 }
@@ -34,13 +34,13 @@ def test_it_says_what_it_takes_and_why_not() -> None:
         == 'character 25: \'x\' cannot follow \'"item": "日本", "price": 3\''
     )
     assert made.explain('{"item": "a') == 'character 11: the text ends behind \'{"item": "a\', where it is not complete'
-    assert made.ignored == ("#/properties/item/x-note",)
+    assert made.ignored == ("#/properties/item/noted",)
     assert made.size > 10_000
     assert repr(made).startswith("Constraint(option='json_schema', value={'type': 'object'")
     assert len(repr(made)) < 300
     with pytest.raises(OptionError, match="a text is a string, got 5"):
         made.accepts(5)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="x-note: this keyword is not known"):
+    with pytest.raises(OptionError, match="noted: this keyword is not known"):
         gesso.constraint(json_schema=SCHEMA, strict=True)
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from gesso.constraints import grammar_rules as module
+from gesso.constraints import grammar as module
+from gesso.constraints import grammar_rules
 from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.constraint import constraint
 from gesso.constraints.grammar import parse_grammar
 from gesso.errors import OptionError
 
@@ -105,7 +107,7 @@ def test_rules_that_multiply_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         parse_grammar(f'start: t0{{"b"}}\n{templates}\nt30{{x}}: x "a"')
     with pytest.raises(OptionError, match="rules lead to each other"):
         parse_grammar("start: r0\n" + "\n".join(f"r{place}: r{place + 1}" for place in range(200)) + '\nr200: "a"')
-    monkeypatch.setattr(module, "MAX_DEPTH", 3)
+    monkeypatch.setattr(grammar_rules, "MAX_DEPTH", 3)
     with pytest.raises(OptionError, match="groups in each other"):
         parse_grammar('start: (((("a"))))')
 
@@ -197,3 +199,13 @@ def test_what_each_notation_means(grammar: str, inside: list[str], outside: list
     automaton = compile_bytes(parse_grammar(grammar))
     assert [text for text in inside if not automaton.matches(text)] == []
     assert [text for text in outside if automaton.matches(text)] == []
+
+
+def test_rules_stand_in_each_other_as_deep_as_there_is_room_for() -> None:
+    brackets = constraint(grammar='root ::= "(" root ")" | "x"')
+    assert [depth for depth in range(8) if brackets.accepts("(" * depth + "x" + ")" * depth)] == [0, 1, 2, 3, 4]
+    words = " | ".join(f'"{chr(97 + number)}" root "{number}" root' for number in range(9))
+    large = constraint(grammar=f'root ::= {words} | "x"')
+    assert large.accepts("abcx2x1x0x")
+    assert not large.accepts("abcdx3x2x1x0x")
+    assert large.size < module.MAX_STATES

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from constraints.conftest import cases
 from constraints.schemas import INTEGER, SCHEMAS, STRING, expression_of
 from constraints.test_compile import MINI_ENDS, drawn, text_of
-from gesso.constraints import bytes_automaton
+from gesso.constraints import json_limits
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
@@ -522,17 +522,39 @@ def test_what_is_nested_too_deeply_is_refused_by_name(levels: int, way: str) -> 
 
 
 def test_what_is_not_known_is_an_annotation_unless_it_is_read_strictly() -> None:
-    schema = {"type": "object", "x-order": 3, "properties": {"a/b": {"type": "string", "format": "int32", "self": {}}}}
+    schema = {"type": "object", "ordr": 3, "properties": {"a/b": {"type": "string", "format": "int32", "self": {}}}}
     _, ignored = schema_expression(schema)
-    assert sorted(ignored) == ["#/properties/a~1b/format", "#/properties/a~1b/self", "#/x-order"]
+    assert sorted(ignored) == ["#/ordr", "#/properties/a~1b/format", "#/properties/a~1b/self"]
     for other in ({"type": "integer", "format": "int64"}, {"enum": [1, 2], "format": "int64"}, {"format": "int64"}):
         assert schema_expression(other)[1] == ("#/format",)
         with pytest.raises(OptionError, match="#/format: the format 'int64' is not known"):
             schema_expression(other, strict=True)
-    with pytest.raises(OptionError, match="#/x-order: this keyword is not known"):
+    with pytest.raises(OptionError, match="#/ordr: this keyword is not known"):
         schema_expression(schema, strict=True)
     with pytest.raises(OptionError, match="#/format: the format 'int32' is not known"):
         schema_expression({"type": "string", "format": "int32"}, strict=True)
+
+
+def test_a_format_that_contradicts_the_pattern_beside_it_gives_way() -> None:
+    # As zod's `z.iso.time()` is written.
+    time = {"type": "string", "format": "time", "pattern": "^(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d+)?)?$"}
+    expression, ignored = schema_expression({"properties": {"at": time}, "required": ["at"]}, strict=True)
+    automaton = compile_bytes(expression)
+    assert ignored == ("#/properties/at/format",)
+    assert automaton.matches('{"at": "12:30"}')
+    assert not automaton.matches('{"at": "12:30:00Z"}')
+    held = {"type": "string", "format": "date", "pattern": "^2026"}
+    assert schema_expression(held)[1] == ()
+    assert compiled(held).matches('"2026-11-29"')
+    assert not compiled(held).matches('"2026"')
+
+
+def test_annotations_of_openapi_and_editors_are_known() -> None:
+    kinds = {"anyOf": [kind("a", a={"const": 1}), kind("b", b={"const": 2})], "discriminator": {"propertyName": "a"}}
+    plain = {**kinds, "x-order": [1], "example": {"a": 1}, "externalDocs": {"url": "x"}, "xml": {"name": "y"}}
+    assert schema_expression(plain, strict=True) == schema_expression({"anyOf": kinds["anyOf"]})
+    with pytest.raises(OptionError, match="#/nullable: this keyword is not known"):
+        schema_expression({"type": "string", "nullable": True}, strict=True)
 
 
 def test_a_format_that_is_not_known_holds_nothing_apart() -> None:
@@ -785,7 +807,7 @@ def test_a_schema_that_turns_out_too_large_goes_less_deep(monkeypatch: pytest.Mo
     schema = kind("a", **{name: {"type": "array", "items": inner} for name in "abcdef"})
     texts = [f'{{"a": [{{"k0": "x", "y": {more}}}]}}' for more in ("1", "[1]")]
     assert all(map(compiled(schema).matches, texts))
-    monkeypatch.setattr(bytes_automaton, "ATTEMPT_STATES", 300)
+    monkeypatch.setattr(json_limits, "ATTEMPT_STATES", 300)
     shallow = compiled(schema)
     assert [shallow.matches(text) for text in ('{"a": [{"k0": "x"}]}', '{"a": [{"k0": 1}]}', *texts)] == [
         True,

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,10 @@ from torch import Tensor
 
 from engine.tiny import make_tiny_folder
 from gesso.api import load
+from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine
+
+Start = Callable[..., AsyncEngine]
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +22,23 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny(tiny_folder: Path) -> Engine:
     return load(tiny_folder, "cpu")
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts engines that are closed at the end, and have nothing left then."""
+    services: list[AsyncEngine] = []
+
+    def make(engine: Engine, adapters: dict[str, Path] | None = None, **limits: Any) -> AsyncEngine:
+        services.append(AsyncEngine(engine, Limits(**limits), adapters))
+        services[-1].start()
+        return services[-1]
+
+    yield make
+    for service in services:
+        service.close()
+        assert service.stats().cache_bytes == 0
+        assert service.stats().running == service.stats().waiting == 0
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from engine.conftest import Start
 from gesso.api import load
 from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine, Limits, RequestHandle
@@ -48,25 +49,6 @@ class Listener:
     def result(self) -> GenerationResult:
         assert isinstance(self.end, Finished), self.end
         return self.end.result
-
-
-Start = Callable[..., AsyncEngine]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    services = []
-
-    def make(engine: Engine, adapters: dict[str, Path] | None = None, **limits: Any) -> AsyncEngine:
-        services.append(AsyncEngine(engine, Limits(**limits), adapters))
-        services[-1].start()
-        return services[-1]
-
-    yield make
-    for service in services:
-        service.close()
-        assert service.stats().cache_bytes == 0
-        assert service.stats().running == service.stats().waiting == 0
 
 
 def told(result: GenerationResult) -> tuple[Any, ...]:

@@ -14,12 +14,12 @@ import torch
 from engine.tiny import CANVAS
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
-from gesso.constraints.sized_cache import SizedCache
 from gesso.engine import constraint as constraint_module
 from gesso.engine.constraint import CanvasConstraintState
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
+from gesso.sized_cache import SizedCache
 from gesso.text.tool_calls import CALL, CALL_END, parse_tool_call
 
 THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
@@ -248,10 +248,10 @@ def test_beside_a_constraint_there_is_one_call_at_most_where_it_is_said(tiny: En
 
 
 def test_what_tools_and_a_schema_say_in_vain_comes_back(tiny: Engine) -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "x-a": 1}, "strict": False}}
-    schema = {"type": "integer", "maximum": 9, "minimum": 0, "x-unit": "m"}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "odd": 1}, "strict": False}}
+    schema = {"type": "integer", "maximum": 9, "minimum": 0, "unit": "m"}
     options: dict[str, Any] = {"tools": [tool], "json_schema": schema, "max_new_tokens": 3 * CANVAS}
-    assert tiny.generate("hi", seed=3, **options).ignored == ("#/x-unit",)
+    assert tiny.generate("hi", seed=3, **options).ignored == ("#/unit",)
     assert tiny.generate("hi", seed=3, tool_choice="none", **options).tool_calls == ()
 
 
@@ -335,11 +335,11 @@ def test_a_constrained_answer_follows_what_it_begins_with(tiny: Engine, mode: st
 
 
 def test_what_a_schema_says_in_vain_comes_back(tiny: Engine) -> None:
-    schema = {"type": "integer", "maximum": 9, "minimum": 0, "x-unit": "m"}
+    schema = {"type": "integer", "maximum": 9, "minimum": 0, "unit": "m"}
     result = tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3)
-    assert result.ignored == ("#/x-unit",)
-    assert tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3).ignored == ("#/x-unit",)
-    with pytest.raises(OptionError, match="x-unit"):
+    assert result.ignored == ("#/unit",)
+    assert tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3).ignored == ("#/unit",)
+    with pytest.raises(OptionError, match="unit"):
         tiny.generate("hi", json_schema=schema, max_new_tokens=16, strict_schema=True)
     with pytest.raises(OptionError, match="needs json_schema"):
         tiny.generate("hi", regex="a", strict_schema=True)
@@ -354,3 +354,19 @@ def test_answers_are_the_same_where_scores_are_held_for_tables_elsewhere(
     usual = tiny.generate("hi", **options)
     monkeypatch.setattr(CanvasConstraintState, "reads_hidden", lambda state, device: False)
     assert tiny.generate("hi", **options).token_ids == usual.token_ids
+
+
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_a_token_that_a_bias_keeps_out_is_forced_by_no_constraint(tiny: Engine, mode: str) -> None:
+    piece = tiny.tokenizer.piece
+    never = {token: -100.0 for token in range(tiny.config.vocab_size) if "y" in piece(token)}
+    with pytest.raises(OptionError, match="no text satisfies the constraint together with the tokens that are given"):
+        tiny.generate("hi", choices=["yes"], logit_bias=never, mode=mode, seed=1)
+    assert tiny.generate("hi", choices=["yes", "no"], logit_bias=never, mode=mode, seed=1).text == "no"
+    rare = dict.fromkeys(never, -99.0)
+    assert tiny.generate("hi", choices=["yes"], logit_bias=rare, mode=mode, seed=1).text == "yes"
+
+
+def test_a_bias_leaves_a_token(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match="logit_bias keeps every token out"):
+        tiny.generate("hi", logit_bias=dict.fromkeys(range(tiny.config.vocab_size), -100.0))

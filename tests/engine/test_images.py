@@ -3,7 +3,7 @@
 import base64
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from models.test_vision_prompt import prompt as oracle_prompt
 from models.test_vision_prompt import reference_encode
 from vision_oracle import BOI, EOI, IMAGE, Picture, make_vision_oracle
 
+from engine.conftest import Start
 from engine.seeing import picture, png
 from engine.test_async_engine import Listener
-from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.prefix_store import PrefixStore
@@ -30,23 +31,7 @@ from gesso.runner.model_runner import ModelRunner
 from gesso.text.tokenizer import TokenIds
 from gesso.vision.preprocess import PreparedImage, prepare_image
 
-Start = Callable[..., AsyncEngine]
 SHORT = {"max_new_tokens": 8, "seed": 3, "image_budget": 70, "logprobs": 1}
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    services: list[AsyncEngine] = []
-
-    def make(engine: Engine, **limits: Any) -> AsyncEngine:
-        services.append(AsyncEngine(engine, Limits(**limits)))
-        services[-1].start()
-        return services[-1]
-
-    yield make
-    for service in services:
-        service.close()
-        assert service.stats().cache_bytes == 0
 
 
 def ask(service: AsyncEngine, prompt: Any, **options: Any) -> GenerationResult:

@@ -18,7 +18,7 @@ from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
 from gesso.engine.particles import ParticlesResult, particles
 from gesso.errors import OptionError
-from gesso.models.loading import OWN_DEFAULTS
+from gesso.models.hf_generation_config import OWN_FILE
 from gesso.nn.vocabulary import VocabularyPass
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
@@ -227,7 +227,7 @@ def test_an_answer_is_one_canvas_where_nobody_says(tiny: Engine) -> None:
 
 def test_a_checkpoint_that_writes_token_by_token_has_particles_too(tmp_path: Path) -> None:
     folder = make_tiny_folder(tmp_path)
-    (folder / OWN_DEFAULTS).write_text('{"mode": "ar"}')
+    (folder / OWN_FILE).write_text('{"mode": "ar"}')
     engine = load(folder, "cpu")
     assert engine.defaults.mode == "ar"
     assert all(result.mode == "canvas" for result in run(engine).results)

@@ -1,16 +1,16 @@
 """Another runner takes the model's place with no change above it; and what the engine makes of its failures."""
 
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from engine.conftest import Start
 from engine.recording_runner import RecordingRunner, recording
 from engine.test_async_engine import Listener, until
 from engine.tiny import CANVAS
-from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Failed
@@ -22,22 +22,6 @@ from gesso.runner.protocol import Runner
 
 WORDS = "pear fig apple kiwi lemon mango plum"
 CHUNK = 16
-Start = Callable[..., AsyncEngine]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    services: list[AsyncEngine] = []
-
-    def make(engine: Engine, **limits: Any) -> AsyncEngine:
-        services.append(AsyncEngine(engine, Limits(**limits)))
-        services[-1].start()
-        return services[-1]
-
-    yield make
-    for service in services:
-        service.close()
-        assert service.stats().cache_bytes == 0
 
 
 def test_an_engine_runs_on_it() -> None:

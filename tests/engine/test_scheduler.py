@@ -22,6 +22,11 @@ class Job:
     done: int = 0
     commit: int = 0
     waited: int = 0
+    part_of: str = ""
+
+    @property
+    def group(self) -> object:
+        return self.part_of or id(self)
 
     @property
     def pending(self) -> int:
@@ -114,3 +119,54 @@ def test_who_gives_up_leaves_the_queue() -> None:
     assert list(scheduler.admit(lambda _: True)) == [second]
     scheduler.remove(second)
     assert scheduler.idle
+
+
+def admitted(scheduler: Scheduler[Job]) -> str:
+    return "".join(job.part_of for job in scheduler.admit(lambda _: True))
+
+
+def filled(places: int, queue: str) -> Scheduler[Job]:
+    """A scheduler with a job of each letter's group in its queue."""
+    scheduler: Scheduler[Job] = Scheduler(places, BUDGET)
+    for name in queue:
+        scheduler.add(Job(4, part_of=name))
+    return scheduler
+
+
+def test_jobs_of_a_group_take_turns_with_others() -> None:
+    scheduler = filled(5, "aaaabcb")
+    assert [scheduler.position(job) for job in scheduler.waiting] == [0, 3, 5, 6, 1, 2, 4]
+    assert admitted(scheduler) == "abcab"
+    scheduler.remove(scheduler.running[0])
+    assert admitted(scheduler) == "a"
+
+
+def test_a_group_that_has_every_place_leaves_one_more_for_another() -> None:
+    scheduler = filled(3, "aaaaa")
+    assert admitted(scheduler) == "aaa"
+    scheduler.add(Job(4, part_of="b"))
+    scheduler.add(Job(4, part_of="c"))
+    assert admitted(scheduler) == "b"
+    scheduler.remove(scheduler.running[0])
+    assert admitted(scheduler) == "", "as many run as there are places"
+    scheduler.remove(scheduler.running[0])
+    assert admitted(scheduler) == "c"
+    assert [job.part_of for job in scheduler.waiting] == ["a", "a"]
+
+
+def test_one_place_is_one_place() -> None:
+    scheduler = filled(1, "ab")
+    assert admitted(scheduler) == "a"
+
+
+@given(st.text("abcd", min_size=1, max_size=30), st.integers(1, 6))
+def test_positions_are_the_order_of_the_queue(queue: str, places: int) -> None:
+    scheduler = filled(places, queue)
+    order = sorted(scheduler.waiting, key=scheduler.position)
+    assert sorted(map(scheduler.position, scheduler.waiting)) == list(range(len(queue)))
+    started = list(scheduler.admit(lambda _: True))
+    assert started[:places] == order[: len(started[:places])]
+    assert len(started) <= places + 1
+    while scheduler.waiting:
+        scheduler.remove(scheduler.running[0])
+        list(scheduler.admit(lambda _: True))

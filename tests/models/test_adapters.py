@@ -13,13 +13,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gesso.config import LoraConfig
-from gesso.errors import CheckpointError, ConfigError, OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.models import adapter_switch
-from gesso.models.adapter_files import CONFIG, WEIGHTS, load_adapter, save_adapter
+from gesso.models.adapter_files import load_adapter, save_adapter
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, merge_if_possible, targets
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from gesso.models.saving import save_folder
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import dequantize
@@ -109,7 +110,7 @@ def test_two_adapters_on_one_model_are_refused() -> None:
     [{"rank": 0}, {"rank": 1.5}, {"alpha": 0.0}, {"dropout": 1.0}, {"dropout": -0.1}, {"targets": ()}],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(settings)) if settings != {"targets": ()} else "target"):
+    with pytest.raises(OptionError, match=f"^{next(iter(settings))} must be"):
         LoraConfig(**settings)
 
 
@@ -198,9 +199,9 @@ def test_adapters_are_switched_whole_or_not_at_all(tmp_path: Path, monkeypatch: 
     base = outputs(model)
     switch = AdapterSwitch(model)
     shutil.copytree(tmp_path / "other", tmp_path / "broken")
-    tensors = load_file(tmp_path / "broken" / WEIGHTS)
+    tensors = load_file(tmp_path / "broken" / ADAPTER_WEIGHTS)
     last = max(tensors)
-    save_file({**tensors, last: tensors[last][..., :-1].contiguous()}, tmp_path / "broken" / WEIGHTS)
+    save_file({**tensors, last: tensors[last][..., :-1].contiguous()}, tmp_path / "broken" / ADAPTER_WEIGHTS)
     with pytest.raises(CheckpointError):
         switch.load({"one": tmp_path / "one", "broken": tmp_path / "broken"})
     assert switch.names == ()
@@ -314,14 +315,14 @@ def saved(tmp_path: Path) -> Path:
 
 
 def edit_config(folder: Path, **changes: object) -> None:
-    path = folder / CONFIG
+    path = folder / ADAPTER_CONFIG
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
 
 
 def edit_weights(folder: Path, change: Any) -> None:
-    tensors = load_file(folder / WEIGHTS)
+    tensors = load_file(folder / ADAPTER_WEIGHTS)
     change(tensors)
-    save_file(tensors, folder / WEIGHTS)
+    save_file(tensors, folder / ADAPTER_WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -342,12 +343,12 @@ def edit_weights(folder: Path, change: Any) -> None:
         ({"kasa_config": {}}, "kasa_config"),
         ({"monteclora_config": {}}, "monteclora_config"),
         ({"velora_config": {}}, "velora_config"),
-        ({"lora_alpha": float("inf")}, "adapter_config.json: alpha must be above 0 and at most 1,000,000, got inf"),
+        ({"lora_alpha": float("inf")}, "adapter_config.json: alpha must be a finite number, got inf"),
         ({"lora_alpha": float("nan")}, "alpha must be"),
         ({"lora_alpha": 1e300}, "alpha must be"),
         ({"lora_alpha": 10**400}, "alpha must be"),
-        ({"r": 10**30}, "rank must be at most 65,536"),
-        ({"r": 2**31}, "rank must be at most 65,536"),
+        ({"r": 10**30}, "rank must be at most 65536"),
+        ({"r": 2**31}, "rank must be at most 65536"),
         ({"r": 60_000}, "r is 60000, and no matrix has more than"),
     ],
 )
@@ -411,10 +412,10 @@ def test_damaged_and_missing_files_are_refused(saved: Path, tmp_path_factory: py
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(CheckpointError, match="an adapter is a folder with"):
         load_adapter(random_model(SHAPES["plain"]), empty)
-    shutil.copy(saved / CONFIG, empty / CONFIG)
+    shutil.copy(saved / ADAPTER_CONFIG, empty / ADAPTER_CONFIG)
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_adapter(random_model(SHAPES["plain"]), empty)
-    whole = (saved / WEIGHTS).read_bytes()
-    (empty / WEIGHTS).write_bytes(whole[: len(whole) // 2])
+    whole = (saved / ADAPTER_WEIGHTS).read_bytes()
+    (empty / ADAPTER_WEIGHTS).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_adapter(random_model(SHAPES["plain"]), empty)

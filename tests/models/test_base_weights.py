@@ -12,13 +12,14 @@ from safetensors.torch import load_file, save_file
 
 from gesso.config import LoraConfig
 from gesso.models import base_weights
-from gesso.models.adapter_files import WEIGHTS, load_adapter, save_adapter
+from gesso.models.adapter_files import load_adapter, save_adapter
 from gesso.models.adapters import adapter_parameters, attach, merge
 from gesso.models.base_weights import differs, numbers_of
 from gesso.models.loading import load_folder
 from gesso.models.quantization.calibration import Calibration
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
+from gesso.models.run_folders import ADAPTER_WEIGHTS
 from gesso.models.saving import save_folder
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.nf4 import NF4
@@ -42,7 +43,7 @@ def saved_adapter(base: Path, folder: Path, size: float = 0.0) -> Path:
         for parameter in adapter_parameters(model).values() if size else ():
             parameter.fill_(size)
     save_adapter(model, config, folder, "base", numbers=numbers_of(base))
-    return folder / WEIGHTS
+    return folder / ADAPTER_WEIGHTS
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

@@ -120,7 +120,9 @@ def test_what_goes_makes_room(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(0, 0, 10_000))  # what headers take, and some
     pull_whole(look_up(REPO), mine)
-    load_folder(mine, "cpu")
+    left = files(mine)
+    assert left.pop("notes.json") == b"{}"
+    assert left == files(revisions["single"])
 
 
 def test_what_is_as_it_should_be_loads_meanwhile(hub: Hub, mine: Path) -> None:

@@ -15,8 +15,6 @@ from torch import Tensor
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.adapter_files import (
-    CONFIG,
-    WEIGHTS,
     adapter_config_of,
     load_adapter,
     load_adapter_weights,
@@ -25,6 +23,7 @@ from gesso.models.adapter_files import (
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, separate
 from gesso.models.loading import load_folder
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from models.test_adapters import EVERYTHING, assert_same, assert_unlike, outputs, randomise_adapter, reference_outputs
 
 LINEAR = r".*(decoder|language_model)\.layers\.\d+\.(self_attn|mlp)\.\w+_proj|.*self_conditioning\.\w+_proj"
@@ -133,9 +132,9 @@ def test_a_delta_that_lacks_a_matrix_is_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     write_peft_adapter(tmp_path, "both")
-    tensors = load_file(tmp_path / "adapter" / WEIGHTS)
+    tensors = load_file(tmp_path / "adapter" / ADAPTER_WEIGHTS)
     del tensors["base_model.model.model.encoder.language_model.layers.0.self_attn.q_proj.lora_B.weight"]
-    save_file(tensors, tmp_path / "adapter" / WEIGHTS)
+    save_file(tensors, tmp_path / "adapter" / ADAPTER_WEIGHTS)
     with pytest.raises(CheckpointError, match=r"lacks .*encoder\.language_model\.layers\.0\.self_attn\.q_proj\.lora_B"):
         load_adapter(load_folder(tmp_path / "base", "cpu", "float32"), tmp_path / "adapter")
 
@@ -167,6 +166,6 @@ def test_each_delta_gets_the_gradients_of_its_own_passes() -> None:
 
 def test_settings_survive_the_file(tmp_path: Path) -> None:
     write_peft_adapter(tmp_path, "both")
-    settings = json.loads((tmp_path / "adapter" / CONFIG).read_text("utf-8"))
+    settings = json.loads((tmp_path / "adapter" / ADAPTER_CONFIG).read_text("utf-8"))
     found = load_adapter(load_folder(tmp_path / "base", "cpu", "float32"), tmp_path / "adapter")
     assert (found.rank, found.alpha) == (settings["r"], settings["lora_alpha"])

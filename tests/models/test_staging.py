@@ -12,10 +12,12 @@ from oracle import SHAPES, make_oracle, random_model
 
 from gesso.config import LoraConfig
 from gesso.models import saving
-from gesso.models.adapter_files import CONFIG, WEIGHTS, save_adapter
+from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import attach
-from gesso.models.loading import OWN_DEFAULTS, load_folder
+from gesso.models.hf_generation_config import OWN_FILE
+from gesso.models.loading import load_folder
 from gesso.models.quantization import modelopt
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from gesso.models.saving import save_folder
 from gesso.models.staging import NAME, staged
 from gesso.models.weight_index import INDEX
@@ -123,7 +125,7 @@ def test_nothing_of_another_checkpoint_stays_that_would_be_read(
     sharded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_oracle(tmp_path / "base")
-    (sharded / OWN_DEFAULTS).write_text("{}", "utf-8")
+    (sharded / OWN_FILE).write_text("{}", "utf-8")
     (sharded / modelopt.FILE).write_text(json.dumps({"quantization": {"quant_algo": "FP8"}}), "utf-8")
     (sharded / "model-00001.safetensors").touch()
     (sharded / "notes.txt").touch()
@@ -144,7 +146,7 @@ def test_an_adapter_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path, m
 
     save(2)
     before = files(tmp_path)
-    assert set(before) == {CONFIG, WEIGHTS}
+    assert set(before) == {ADAPTER_CONFIG, ADAPTER_WEIGHTS}
     monkeypatch.setattr("gesso.models.adapter_files.write_json", full)
     with pytest.raises(OSError, match="No space"):
         save(3)

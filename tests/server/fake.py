@@ -12,6 +12,7 @@ from gesso.engine.async_engine import Limits, Stats
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.limits import Counters
+from gesso.engine.prompt import PromptReader
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.errors import ClosingError
 from gesso.generation import GenerationConfig
@@ -155,9 +156,11 @@ class FakeService:
             family="diffusion_gemma",
             mask_token_id=None,
         )
+        tokenizer, template = Tokenizer.from_folder(folder), ChatTemplate.from_folder(folder)
         self.engine = SimpleNamespace(
-            tokenizer=Tokenizer.from_folder(folder),
-            template=ChatTemplate.from_folder(folder),
+            tokenizer=tokenizer,
+            template=template,
+            prompts=PromptReader(tokenizer, template, shape),
             defaults=GenerationConfig(),
             name="mini",
             model=SimpleNamespace(config=shape),

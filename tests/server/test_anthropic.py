@@ -313,6 +313,15 @@ def test_sdk_models(scripted: tuple[FakeService, Any]) -> None:
     told = client.models.retrieve("mini")
     assert (told.display_name, told.type) == ("mini", "model")
     assert told.created_at.tzinfo is not None
+    assert (told.lifecycle, told.max_input_tokens) == ("active", 4096)
+    type(told).model_validate(told.to_dict())  # the client itself takes whatever comes
+
+
+def test_tools_that_only_others_run_are_refused_by_their_type(client: TestClient) -> None:
+    tool = {"type": "web_search_20250305", "name": "web_search"}
+    answer = client.post("/v1/messages", json={"model": "mini", "max_tokens": 32, "messages": ASKED, "tools": [tool]})
+    assert answer.status_code == 400
+    assert "tools[0]: a tool of type web_search_20250305 is not supported" in answer.json()["error"]["message"]
 
 
 def test_sdk_an_answer_without_a_word(scripted: tuple[FakeService, Any]) -> None:

@@ -69,6 +69,8 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
         ({"best_of": 2, "n": 3}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"best_of": 2, "suffix": "x"}, "best_of"),
+        ({"prompt": ["a"] * 10, "best_of": 8}, "best_of"),
+        ({"prompt": ["a"] * 10, "n": 8}, "n"),
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a", 5]}, "prompt[1]"),
         ({"prompt": [[]]}, "prompt[0]"),
@@ -93,8 +95,11 @@ def test_a_missing_prompt_is_named(client: TestClient) -> None:
     assert refusal(client, PATH, model="mini")["param"] == "prompt"
 
 
-def test_values_that_ask_for_nothing_are_taken(client: TestClient) -> None:
-    complete(client, suffix=None, echo=False, best_of=1, n=None)
+def test_values_that_ask_for_nothing_are_taken(client: TestClient, service: FakeService) -> None:
+    answer = complete(client, suffix=None, echo=False, best_of=1, n=None)
+    assert [(request.prompt, dict(request.options)) for request in service.requests] == [("1 2 3", {"raw": True})]
+    (choice,) = answer["choices"]
+    assert (choice["text"], "search" in answer) == ("Hello there", False)
 
 
 def test_logprobs_have_the_older_shape(client: TestClient, service: FakeService) -> None:

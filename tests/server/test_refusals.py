@@ -62,6 +62,14 @@ def test_unknown_fields_are_named_wherever_they_stand(client: TestClient, fields
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].image_url"),
         ({"messages": [{"role": "user", "content": [SOUND]}]}, "messages[0].content[0]"),
         ({"messages": [USER, {"role": "assistant", "content": [IMAGE]}]}, "messages[1].content[0]"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"tools": [TOOL, {"type": "custom", "custom": {"name": "x"}}]}, "tools[1]"),
+        ({"reasoning_effort": "low", "diffusion": {"canvas": [200]}}, "reasoning_effort"),
+        ({"thinking_budget": 9, "diffusion": {"canvas": [200]}}, "thinking_budget"),
+        (
+            {"chat_template_kwargs": {"enable_thinking": True}, "diffusion": {"canvas": [200]}},
+            "chat_template_kwargs.enable_thinking",
+        ),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": TOOL, "tools": []}, "tool_choice"),
         (

@@ -21,6 +21,7 @@ def test_encode_and_decode(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(ids) == "<bos>What is 481?<eos>"
 
     assert [tokenizer.piece(token) for token in ids[-4:-1]] == ["8", "1", "?"]
+    assert (tokenizer.special_piece(ids), tokenizer.special_piece(ids[1:-1])) == ("<bos>", None)
     assert tokenizer.encode("") == []
     assert tokenizer.decode([]) == ""
     assert tokenizer.decode([999_999]) == "", "a model's table may be longer than its vocabulary"

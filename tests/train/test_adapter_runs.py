@@ -13,12 +13,11 @@ from gesso.config import LoraConfig
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
-from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
-from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapter_files import adapter_config_of, load_adapter, save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from gesso.models.saving import save_folder
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation

@@ -16,7 +16,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file, save_file
 
-from gesso.errors import CheckpointError, ConfigError, DataError, TrainingError
+from gesso.errors import CheckpointError, DataError, OptionError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train import checkpoint, identity, step
@@ -238,7 +238,7 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], name: str) -> None:
-    with pytest.raises(ConfigError, match=name):
+    with pytest.raises(OptionError, match=name):
         recipe(**changes)
 
 

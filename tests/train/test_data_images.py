@@ -17,10 +17,11 @@ from gesso.runner.prompt_input import PromptInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import TrainConfig
-from gesso.train.data_encoder import FileDataConfig
+from gesso.train.data_config import FileDataConfig
 from gesso.train.data_images import most_images
 from gesso.train.file_data import FileData
-from gesso.train.finetune import Plan, finetune_recipe
+from gesso.train.finetune import finetune_recipe
+from gesso.train.plan import Plan
 from gesso.train.vision import vision_input_of
 
 Message = dict[str, Any]

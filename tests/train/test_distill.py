@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.diffusion.corruption import corrupt, corrupt_path
-from gesso.errors import ConfigError, OptionError
+from gesso.errors import OptionError
 from gesso.models.adapter_files import adapter_config_of, save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -20,7 +20,7 @@ from gesso.models.saving import save_folder
 from gesso.train.batch import Batch, make_batch
 from gesso.train.distill import ConsistencyLoss, Teacher
 from gesso.train.distributed import ProcessGroup
-from gesso.train.finetune import Plan
+from gesso.train.plan import Plan
 from gesso.train.recipe import Recipe
 from gesso.train.reinforce.config import PolicyConfig
 from gesso.train.step import start_model
@@ -184,13 +184,13 @@ def test_a_student_comes_closer_and_a_resumed_run_is_the_same_run(start: Path, t
 
 
 def test_what_contradicts_is_refused(start: Path) -> None:
-    with pytest.raises(ConfigError, match="above 0 and at most 1"):
+    with pytest.raises(OptionError, match="above 0 and at most 1"):
         dataclasses.replace(distilled(start), distill=1.5)
-    with pytest.raises(ConfigError, match="its teacher"):
+    with pytest.raises(OptionError, match="its teacher"):
         dataclasses.replace(recipe(), distill=0.5)
-    with pytest.raises(ConfigError, match="own drafts have none"):
+    with pytest.raises(OptionError, match="own drafts have none"):
         distilled(start, own_draft_probability=0.5)
-    with pytest.raises(ConfigError, match="one of them"):
+    with pytest.raises(OptionError, match="one of them"):
         dataclasses.replace(distilled(start), policy=PolicyConfig())
     with pytest.raises(OptionError, match="distill must be above 0"):
         Plan(distill=0.0)

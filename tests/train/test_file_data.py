@@ -25,7 +25,7 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train import file_data
 from gesso.train.batch import Conversation
-from gesso.train.data_encoder import FileDataConfig
+from gesso.train.data_config import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
 from gesso.train.file_scan import hash_share
 from gesso.train.recipe import Data
@@ -699,13 +699,13 @@ def test_an_example_may_be_exactly_as_long_as_allowed(make: Make) -> None:
 @pytest.mark.parametrize(
     ("config", "what"),
     [
-        ({"max_length": 1}, "max_length must be at least 2, got 1"),
-        ({"held_out": 0.5}, "held_out must be at least 0 and below 0.5, got 0.5"),
+        ({"max_length": 1}, "max_length must be an integer of at least 2, got 1"),
+        ({"held_out": 0.5}, "held_out must be below 0.5, got 0.5"),
         ({"held_out": -0.1}, "held_out must be"),
         ({"held_out": float("nan")}, "held_out must be"),
-        ({"thinking": "maybe"}, "thinking 'maybe' does not exist; known: keep, strip"),
-        ({"vary_copies": 1.5}, "vary_copies must be at least 0 and at most 1, got 1.5"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"thinking": "maybe"}, "thinking must be one of keep, strip, got 'maybe'"),
+        ({"vary_copies": 1.5}, "vary_copies must be at most 1, got 1.5"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
     ],
 )
 def test_impossible_options_are_refused(config: dict[str, Any], what: str) -> None:

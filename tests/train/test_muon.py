@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracle import random_model
 from safetensors.torch import load_file
 
-from gesso.errors import CheckpointError, ConfigError
+from gesso.errors import CheckpointError, OptionError
 from gesso.nn import compiled_training
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import TrainConfig
@@ -135,5 +135,5 @@ def test_another_momentum_is_refused_on_the_way(tmp_path: Path) -> None:
 
 
 def test_an_adapter_takes_adamw(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="muon is for whole matrices"):
+    with pytest.raises(OptionError, match="muon is for whole matrices"):
         adapter_recipe(tmp_path / "start", optimizer="muon")

@@ -12,7 +12,7 @@ from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.denoise import finish_step, step_inputs
 from gesso.diffusion.step import CanvasShape
 from gesso.engine.canvases import denoising_rules
-from gesso.errors import ConfigError, OptionError
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
@@ -148,12 +148,12 @@ def test_causal_steps_stay_what_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_contradicts_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(OptionError, match=message):
         on_policy(**changes)
 
 
 def test_distillation_and_processes_that_share_weights_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="one of them"):
+    with pytest.raises(OptionError, match="one of them"):
         dataclasses.replace(on_policy(), start=tmp_path, distill=0.5)
     several = ProcessGroup(torch.device("cpu"), 0, 2)
     with pytest.raises(OptionError, match="use muon, or one process"):

@@ -9,7 +9,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file
 
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import TrainConfig
 from gesso.train.optimizer import make_optimizer, set_rate
@@ -32,7 +32,7 @@ def test_the_rate_is_every_groups() -> None:
 
 
 def test_another_optimizer_is_refused() -> None:
-    with pytest.raises(ConfigError, match="optimizer 'sgd' does not exist; known: adamw, adamw8bit, muon"):
+    with pytest.raises(OptionError, match="optimizer must be one of adamw, adamw8bit, muon, got 'sgd'"):
         TrainConfig(steps=1, optimizer="sgd")  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import torch
 from engine.seeing import TOWER, make_seeing_folder
 from torch.nn import functional as F
 
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.vision_loading import load_vision
@@ -153,11 +153,11 @@ def test_the_tower_rests_while_what_reads_it_learns(folder: Path, tmp_path: Path
 
 
 def test_labels_that_would_be_mixed_or_teach_nobody_are_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="vision must be trained"):
+    with pytest.raises(OptionError, match="vision must be trained"):
         dataclasses.replace(recipe(folder, folder, vision="frozen"), labels=labels())
     for settings in ({"log_every": 3}, {"log_every": 1, "micro_batch_size": 1}):
         train = TrainConfig(steps=4, **settings)
-        with pytest.raises(ConfigError, match="at once, and log_every must divide their steps"):
+        with pytest.raises(OptionError, match="at once, and log_every must divide their steps"):
             dataclasses.replace(recipe(folder, None, train=train), labels=labels(steps=2))
 
 

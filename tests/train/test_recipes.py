@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gesso.config import ModelConfig
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
@@ -62,7 +62,7 @@ def test_a_share_of_the_later_steps_is_of_the_causal_pass_alone() -> None:
     assert all(causal[:5])
     assert 15 < sum(causal[5:]) < 40
     assert causal == [step_batch(mixed, step).causal for step in range(60)]
-    with pytest.raises(ConfigError, match="causal_share needs encoder_loss_weight"):
+    with pytest.raises(OptionError, match="causal_share needs encoder_loss_weight"):
         tiny_recipe(causal_share=0.5, encoder_loss_weight=0.0)
 
 

@@ -9,18 +9,19 @@ import torch
 from oracle import random_model
 from torch.nn import functional as F
 
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
 from gesso.train.distributed import ProcessGroup
+from gesso.train.encoder_rows import TokenRows
 from gesso.train.forward import encode
 from gesso.train.identity import identity_of
 from gesso.train.recipe import Recipe
 from gesso.train.recipes.skills import skill_data
 from gesso.train.reinforce.config import PolicyConfig
-from gesso.train.retention import RetentionLoss, Rows
+from gesso.train.retention import RetentionLoss
 from gesso.train.skill_data import Mixture
 from train.runs import SHAPE, Fixed, losses_of, recipe, train
 
@@ -73,7 +74,7 @@ def test_the_loss_is_divergence_where_retained_and_cross_entropy_elsewhere(teach
     parts = zip(batch.tokens_N.split(batch.lengths), batch.targets_N.split(batch.lengths), batch.retained, strict=True)
     for row, targets, kept in parts:
         inside = targets != IGNORED
-        alone = Rows(row, (len(row),))
+        alone = TokenRows(row, (len(row),))
         with torch.no_grad():
             mine, its = (
                 model.vocabulary.logits(encode(model, alone).hidden_ND[inside]).log_softmax(-1)
@@ -148,7 +149,7 @@ def test_another_teacher_is_another_run(teacher: Path, tmp_path: Path) -> None:
     ],
 )
 def test_contradictions_are_refused(teacher: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(OptionError, match=message):
         dataclasses.replace(run(teacher), **changes)
 
 

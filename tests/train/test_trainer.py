@@ -8,7 +8,7 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from oracle import random_model
 from safetensors.torch import load_file
 
 from gesso.engine.engine import Engine
-from gesso.errors import ConfigError, OptionError, TrainingError
+from gesso.errors import OptionError, TextError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.nn.denormals import are_flushed
@@ -64,7 +64,7 @@ def test_the_schedule_along_the_time() -> None:
     assert learning_rate(config, 20, spent=0.55) == pytest.approx(0.5)
     assert learning_rate(config, 55, spent=0.1) == pytest.approx(0.5), "where the steps are further than the time"
     assert learning_rate(config, 20, spent=1.2) == pytest.approx(0.0, abs=1e-12)
-    with pytest.raises(ConfigError, match=r"^within_minutes must be above 0 and finite, got nan$"):
+    with pytest.raises(OptionError, match=r"^within_minutes must be a finite number, got nan$"):
         TrainConfig(steps=1, within_minutes=float("nan"))
 
 
@@ -108,7 +108,7 @@ def test_the_causal_pass_can_learn_alone(tmp_path: Path, optimizer: str) -> None
         assert step["denoiser_loss"] == 0 < step["encoder_loss"]
     train(alone, tmp_path / "parts", device="cpu", stop_at=2)
     assert same_files(whole, train(alone, tmp_path / "parts", device="cpu"))
-    with pytest.raises(ConfigError, match="both 0: nothing would be learned"):
+    with pytest.raises(OptionError, match="both 0: nothing would be learned"):
         TrainConfig(steps=1, denoiser_loss_weight=0.0, encoder_loss_weight=0.0)
 
 
@@ -330,9 +330,13 @@ def test_samples_are_asked_as_the_data_are(tmp_path: Path, monkeypatch: pytest.M
     assert asked == [raw]
 
 
-def test_a_prompt_that_cannot_be_answered_costs_no_step(tmp_path: Path) -> None:
+def test_a_prompt_that_cannot_be_answered_costs_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise TextError("it is too long")
+
+    monkeypatch.setattr("gesso.train.trainer.answer_prompts", refuse)
     told, plain = Told(), train(recipe(steps=4), tmp_path / "plain", device="cpu")
-    tiny = recipe(steps=4, sample_every=2, sample_prompts=("",))
+    tiny = recipe(steps=4, sample_every=2, sample_prompts=("12",))
     last = train(tiny, tmp_path / "sampled", device="cpu", callback=told)
     assert same_files(plain, last)
     assert [warning.split(":")[:2] for warning in told.warnings] == [["step 2", " no sample"], ["step 4", " no sample"]]

@@ -242,7 +242,7 @@ def test_an_adapter_learns_over_a_frozen_tower(folder: Path, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_trained_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no vision tower"):
+    with pytest.raises(OptionError, match="holds no vision tower"):
         recipe(folder, folder, adapter=LoraConfig())
     with pytest.raises(OptionError, match="in one process only"):
         start_vision(recipe(folder, folder), ProcessGroup(CPU, 0, 2))

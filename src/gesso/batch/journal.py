@@ -24,30 +24,29 @@ class Journal:
     Args:
         path: the file of the answers.
         facts: what the answers depend on; a file that holds answers of other facts is not gone on with.
-        option: name of the option that named the file.
 
     Raises:
         OptionError: the file is of another batch, of none, a folder, a device, or written by another process.
         OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, facts: Mapping[str, object], option: str = "out") -> None:
+    def __init__(self, path: Path, facts: Mapping[str, object]) -> None:
         self.path = path
         self.done: set[str] = set()
         """Ids of the answers that are there."""
         self.failed = 0
         """Number of those answers that are errors."""
         if path.is_dir():
-            raise OptionError(f"{path} is a folder: answers go to a file", option=option)
+            raise OptionError(f"{path} is a folder: answers go to a file", option="out")
         if path.exists() and not path.is_file():
-            raise OptionError(f"{path} is no file: answers are read again to go on behind them", option=option)
+            raise OptionError(f"{path} is no file: answers are read again to go on behind them", option="out")
         beside = path.with_name(f"{path.name}.batch")
         if not beside.exists() and self._holds_any():
-            raise OptionError(f"{path} is there already, and is no output of a batch", option=option)
+            raise OptionError(f"{path} is there already, and is no output of a batch", option="out")
         self._lock = beside.open("ab")
         try:
-            hold(self._lock, f"{path} is being written by another process", option)
-            self._check(beside, dict(facts), option)
+            hold(self._lock, f"{path} is being written by another process", "out")
+            self._check(beside, dict(facts))
             # Without a buffer: what a full disk refused is not written again when the file is closed.
             self._file: BinaryIO = path.open("ab", buffering=0)
             self._cut(self._read())
@@ -55,7 +54,7 @@ class Journal:
             self._lock.close()
             raise
 
-    def _check(self, beside: Path, facts: dict[str, object], option: str) -> None:
+    def _check(self, beside: Path, facts: dict[str, object]) -> None:
         text, own = beside.read_bytes(), json.dumps(facts).encode() + b"\n"
         if own.startswith(text) and text != own:
             # New, or torn before anything was answered.
@@ -67,14 +66,14 @@ class Journal:
             known = None
         holds = self._holds_any()
         if not isinstance(known, dict) or not (holds or known.keys() == facts.keys()):
-            raise OptionError(f"{beside} is there already, and tells of no batch", option=option)
+            raise OptionError(f"{beside} is there already, and tells of no batch", option="out")
         differing = [name for name in {**known, **facts} if known.get(name) != facts.get(name)]
         if differing and not holds:
             self._replace(beside, own)
         elif differing:
             raise OptionError(
                 f"{self.path} holds answers with another {' and '.join(differing)}",
-                option=option,
+                option="out",
                 hint=f"name another file, or remove it and {beside.name}",
             )
 

@@ -21,7 +21,7 @@ from gesso.load_options import LoadOptions
 from gesso.options import options_of
 
 if TYPE_CHECKING:
-    from gesso.cli.remote import RemoteModel
+    from gesso.cli.remote import ServedModel
     from gesso.engine.result import GenerationResult
 
 HELP = (
@@ -184,7 +184,7 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
 
 
-def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "RemoteModel":
+def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "ServedModel":
     from gesso.cli.failure import needs
     from gesso.errors import OptionError
 
@@ -193,8 +193,8 @@ def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) ->
         message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
         raise OptionError(message, option="server")
     with needs("server", "--server needs"):
-        from gesso.cli.remote import RemoteModel
-    return RemoteModel(server, load.model if named else None, api_key)
+        from gesso.cli.remote import ServedModel
+    return ServedModel(server, load.model if named else None, api_key)
 
 
 def _ask(asks: bool) -> str | None:

@@ -11,9 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gesso.generation import engine_options
-from gesso.options import Choice, StrategyName
-
 COMPLETE = "_GESSO_COMPLETE"
 """The variable with which a shell asks for completions."""
 
@@ -23,18 +20,15 @@ WORDS: dict[str, Sequence[str]] = {
     "dtype": ("auto", "float32", "bfloat16", "float16"),
     "embedding": ("int8", "int4", "none"),
     "experts": ("int8", "int4", "none"),
-    "method": ("lora", "qlora", "full"),
-    "optimizer": ("adamw", "adamw8bit", "muon"),
     "peer": ("transformers",),
-    "precision": ("auto", "float32", "bfloat16"),
     "quantize": ("int8", "int4", "fp8"),
     "quantize_embedding": ("int8", "int4"),
     "recipe": ("mini", "sight", "skills", "skills-gpu", "sql", "sudoku"),
     "to": ("int8", "int4"),
     "verify": ("auto", "exact", "0", "1", "2"),
 }
-"""What options and arguments take, by the names of their parameters, where the table of options does not say it. Of
-recipes those that start from nothing: to list all of them takes PyTorch."""
+"""What options and arguments take, by the names of their parameters, where no row of options says it. Of recipes those
+that start from nothing: to list all of them takes PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +66,7 @@ def _known(name: str, metavar: str) -> Callable[[], Sequence[str]] | None:
         return lambda: WORDS[name]
     if "|" in metavar:  # a command may take fewer words than the table has
         return lambda: [word for word in metavar.split("|") if word.islower()]
-    row = engine_options().get(name)
-    kind = None if row is None else row.kind
-    return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None
+    return None
 
 
 def _tasks() -> Sequence[str]:

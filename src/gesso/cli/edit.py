@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.files import check_replaceable, read_text, write_atomically
-from gesso.cli.output import note, print_json
+from gesso.cli.files import check_has_place, check_replaceable, read_text, write_atomically
+from gesso.cli.output import note, print_json, write_exactly
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -116,10 +116,7 @@ def edit(
     elif diff or (sys.stdout.isatty() and not interactive):
         _print_diff(result)
     elif not (in_place or interactive):
-        # As bytes: a line end is not translated.
-        sys.stdout.flush()
-        sys.stdout.buffer.write(result.text.encode())
-        sys.stdout.buffer.flush()
+        write_exactly(result.text.encode())
 
 
 def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json: bool) -> None:
@@ -127,8 +124,8 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
 
     if as_json and diff:
         raise OptionError("--json and --diff contradict each other: the JSON line holds the diff", option="as_json")
-    if file == "-" and in_place:
-        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
+    if in_place:
+        check_has_place(file)
     if not interactive:
         return
     if as_json or diff:
@@ -203,10 +200,8 @@ def _print_diff(result: "EditResult") -> None:
     from gesso.control.edit import split_lines
 
     if not sys.stdout.isatty():
-        sys.stdout.flush()
         # The file's name may hold bytes that are no UTF-8.
-        sys.stdout.buffer.write(result.diff.encode(errors="surrogateescape"))
-        sys.stdout.buffer.flush()
+        write_exactly(result.diff.encode(errors="surrogateescape"))
         return
     console = Console(highlight=False)
     if result.changed:

@@ -13,6 +13,7 @@ from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import note, print_json, print_table
 from gesso.control.search_options import SearchOptions
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
+from gesso.options import Integer
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -128,8 +129,8 @@ def evaluate(
         others |= {"failures": failures or None, "other_pictures": other_pictures or None}
         model_load = dataclasses.replace(load, model=model)
         return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
-    if examples is not None and examples < 1:
-        raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
+    if examples is not None:
+        Integer(minimum=1).check("examples", examples)
     for name, value in (("task", task), ("other_pictures", other_pictures)):
         if data and value:
             raise OptionError(f"--{name.replace('_', '-')} does not go with --data", option=name)

@@ -47,6 +47,16 @@ def check_output(path: Path, option: str) -> None:
         raise OptionError(f"--{option} {path}: {os.strerror(obstacle)}", option=option)
 
 
+def check_has_place(file: str) -> None:
+    """Refuses to write standard input (`-`) in place.
+
+    Raises:
+        OptionError: it is meant.
+    """
+    if file == "-":
+        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
+
+
 def check_replaceable(path: Path) -> None:
     """Refuses a file whose place another one could not take.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.files import check_output, check_replaceable, read_text, write_atomically
-from gesso.cli.output import print_json
+from gesso.cli.files import check_has_place, check_output, check_replaceable, read_text, write_atomically
+from gesso.cli.output import print_json, write_exactly
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -74,8 +74,8 @@ def fill(
 
     if in_place and output is not None:
         raise OptionError("--in-place and --output contradict each other", option="in_place")
-    if in_place and file == "-":
-        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
+    if in_place:
+        check_has_place(file)
     data, text = read_text(file)
     # A text without a hole, and what cannot be written, are refused before the model is loaded.
     document = parse_document(text)
@@ -108,10 +108,7 @@ def fill(
     elif sys.stdout.isatty():
         _show(document, result)
     elif not in_place and output is None:
-        # As bytes: a line end is not translated, and none is added.
-        sys.stdout.flush()
-        sys.stdout.buffer.write(result.text.encode())
-        sys.stdout.buffer.flush()
+        write_exactly(result.text.encode())
 
 
 def _show(document: "Document", result: "FillResult") -> None:

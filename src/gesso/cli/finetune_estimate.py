@@ -14,7 +14,8 @@ from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
 from gesso.train.data_images import most_images
 from gesso.train.estimate_vision import ImageLoad
-from gesso.train.finetune import Plan, check_plan, leaves_canvases_out, refuse_packed
+from gesso.train.finetune import check_plan, leaves_canvases_out, refuse_packed
+from gesso.train.plan import Plan
 from gesso.train.recipe import Data, Recipe
 from gesso.train.text_files import CopiedText
 from gesso.vision import NO_VISION

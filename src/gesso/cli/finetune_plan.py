@@ -18,7 +18,7 @@ def print_plan(recipe: Recipe, vary_copies: float, evaluated: int, rate_is: str)
         evaluated: held-out examples that are, at most.
         rate_is: what the learning rate is, where it was not given; else empty.
     """
-    told = stderr_console(markup=False, emoji=False)
+    told = stderr_console(markup=False)
     examples = cast(FileData, recipe.examples)
     told.print(examples.report.summary, style="dim")
     unused = list(examples.report.unused)

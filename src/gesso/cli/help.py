@@ -17,6 +17,7 @@ NARROW = 70
 NARROW_NAME = 4
 """Columns that a name may have there before the description goes to the next line."""
 GROUPS = (
+    *("Training", "Data", "Prompts and rewards", "Canvases", "Adapter", "Checkpoints and evaluation"),
     *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Guidance", "Search"),
     "Canvases and tokens",
     "Of one sampler, schedule or stopping rule",

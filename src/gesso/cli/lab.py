@@ -10,6 +10,7 @@ from gesso.cli import options as opt
 from gesso.cli.files import check_output
 from gesso.cli.output import print_json, print_table
 from gesso.load_options import LoadOptions
+from gesso.options import Integer
 
 if TYPE_CHECKING:
     from gesso.lab.grid import Grid
@@ -73,8 +74,7 @@ def lab(
     from gesso.cli.progress import working
     from gesso.errors import OptionError
 
-    if examples < 1:
-        raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
+    Integer(minimum=1).check("examples", examples)
     if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise OptionError(f"--max-minutes must be above 0 and finite, got {max_minutes:g}", option="max_minutes")
     if report is not None and report.resolve() in [file.resolve() for file in (store, grid) if file is not None]:

@@ -9,6 +9,7 @@ from gesso.cli import options as opt
 from gesso.cli.output import print_json, print_table
 from gesso.errors import OptionError
 from gesso.load_options import LoadOptions
+from gesso.options import Integer
 
 SAMPLES = 32
 """Noisy copies of each canvas where the command line does not say."""
@@ -36,8 +37,8 @@ def measure_likelihood(
     for name, value in others.items():
         if value is not None:
             raise OptionError(f"--{name.replace('_', '-')} does not go with --likelihood", option=name)
-    if limit is not None and limit < 1:
-        raise OptionError(f"--examples must be at least 1, got {limit}", option="examples")
+    if limit is not None:
+        Integer(minimum=1).check("examples", limit)
     from rich.console import Console
     from rich.table import Table
 

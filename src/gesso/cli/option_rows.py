@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +36,42 @@ STRATEGIES_GROUP = "Of one sampler, schedule or stopping rule"
 """Heading of the options that only some strategy has, which is not the default."""
 
 
-def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
-    """Returns the `typer.Option` of a row; `help` says it in another way."""
+def first_flag(row: Option) -> str:
+    """Returns the flag of a row, of several the first."""
+    assert row.flag is not None
+    return row.flag.split()[0].split("/")[0]
+
+
+def flag(row: Option, help: str | None = None, default: str = "") -> Any:  # noqa: A002
+    """Returns the `typer.Option` of a row; `help` says it in another way, and `default` what holds without it."""
     assert row.flag is not None
     text = with_flags(help or row.help, _flags())
     facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
     owner = f" ({row.owner})" if _is_choice(row) else ""
-    default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
+    if row.group == MODEL and isinstance(row.default, str):
+        default = row.default
     metavar = None if isinstance(row.kind, Switch) else _metavar(row)
-    words = ""
+    words, offer = "", None
     if metavar == "NAME" and isinstance(row.kind, Choice | StrategyName):
-        words = f" One of {', '.join(row.kind.words)}."
+        words, offer = f" One of {', '.join(row.kind.words)}.", _offer(row.kind)
+    brackets = "".join(f" [{part}]" for part in (facts, default and f"default: {default}") if part)
     return typer.Option(
         *row.flag.split(),
-        help=f"{text}{words}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
+        help=f"{text}{words}{_form(row)}{owner}{brackets}",
         metavar=metavar,
         show_default=False,
+        autocompletion=offer,
         rich_help_panel=(STRATEGIES_GROUP if _is_of_others(row) else row.group) or None,
     )
+
+
+def _offer(kind: Choice | StrategyName) -> Callable[[str], list[str]]:
+    """Returns what offers a shell the words of an option."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [word for word in kind.words if word.startswith(incomplete)]
+
+    return offer
 
 
 @functools.cache
@@ -120,7 +139,7 @@ def read(row: Option, value: Any) -> Any:
         OptionError: token ids that are none; a file that cannot be read, or is no JSON.
     """
     assert row.flag is not None
-    name = row.flag.split()[0]
+    name = first_flag(row)
     if row.source == "file":
         return _read_file(row, name, value)
     if row.source == "schema file":

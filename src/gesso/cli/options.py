@@ -1,7 +1,8 @@
 """Gives commands the options of the table, and declares those that several commands have besides.
 
 A command says by `takes` which options it has. It is then called with `options`, the keywords of a request that were
-given, and with a dataclass of rows, such as `LoadOptions`, for every parameter that is annotated as one.
+given, with a dataclass of rows, such as `LoadOptions`, for every parameter that is annotated as one, and with what was
+given of a config for every parameter that is annotated as `Given` of it.
 """
 
 import functools
@@ -11,15 +12,16 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo
 
 from gesso.cli.flag_names import refusal_with_flags
-from gesso.cli.option_rows import annotation, flag, parted, read
+from gesso.cli.given import Given
+from gesso.cli.option_rows import annotation, first_flag, flag, parted, read
 from gesso.cli.output import note
-from gesso.errors import ConfigError, OptionError, UserError
+from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Choice, Option, Switch, options_of
@@ -43,7 +45,8 @@ def takes(
     model: str = DEFAULT_MODEL,
     helps: Mapping[str, str] | None = None,
     words: Mapping[str, tuple[str, ...]] | None = None,
-    set_by: Mapping[str, str] | None = None,
+    rows: Mapping[type, Sequence[str]] | None = None,
+    usual: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that gives a command options of the table.
 
@@ -54,47 +57,51 @@ def takes(
         model: the one that is loaded where nobody names another.
         helps: what an option says in this command.
         words: the words that an option takes in this command, where it has fewer than the table says.
-        set_by: flags of a config's settings that are named otherwise, such as `keep_checkpoints`. With it refusals of
-            a config speak of flags, too.
+        rows: those of a config that it has, by dataclass, where it has not all.
+        usual: defaults of a config's settings in this command; None where a default says nothing there.
     """
-    table = engine_options()
-    rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
-    for name, fewer in (words or {}).items():
-        rows[name] = replace(rows[name], kind=Choice(fewer))
-    refused: tuple[type[UserError], ...] = (OptionError,) if set_by is None else (ConfigError, OptionError)
+    table, helps, words, usual = engine_options(), helps or {}, words or {}, usual or {}
+    asked = {name: _narrowed(table[name], words) for name in names if name not in but and table[name].flag is not None}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command).parameters
         kinds: dict[str, Any] = {name: its.annotation for name, its in own.items() if is_dataclass(its.annotation)}
         parts = {name: _rows_of(kind, load, but, model) for name, kind in kinds.items()}
-        shown = [*rows.values(), *itertools.chain(*parts.values())]
-        flags = {**_own_flags(own.values()), **_row_flags(shown), **(set_by or {})}
+        configs = {
+            name: get_args(its.annotation)[0] for name, its in own.items() if get_origin(its.annotation) is Given
+        }
+        settings = {name: _settings_of(kind, (rows or {}).get(kind), words) for name, kind in configs.items()}
+        shown = [*asked.values(), *itertools.chain(*parts.values(), *settings.values())]
+        flags = {**_own_flags(own.values()), **_row_flags(shown)}
 
         @functools.wraps(command)
         def called(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in rows}
-            told = {name: {row.name: values.pop(row.name) for row in part} for name, part in parts.items()}
+            given = {row.name: values.pop(row.name) for row in shown}
             try:
+                # Values are checked here: a mistake must not wait for a model to be loaded.
                 if "options" in own:
-                    # Values are checked here: a mistake must not wait for a model to be loaded.
-                    values["options"] = {
-                        name: rows[name].check(read(rows[name], value))
-                        for name, value in given.items()
-                        if _is_given(value)
-                    }
-                values |= {name: kind(**told[name]) for name, kind in kinds.items()}
+                    values["options"] = _checked(asked.values(), given)
+                values |= {
+                    name: kind(**{row.name: given[row.name] for row in parts[name]}) for name, kind in kinds.items()
+                }
+                values |= {name: Given(kind, _checked(settings[name], given), usual) for name, kind in configs.items()}
                 return command(**values)
-            except refused as error:
+            except OptionError as error:
                 strategies = [name for registry in STRATEGIES.values() for name in registry.names]
                 named = refusal_with_flags(error, flags, strategies)
                 if named is error:
                     raise
                 raise named from None
 
-        kept = [parameter for name, parameter in own.items() if name != "options" and name not in parts]
-        texts = helps or {}, words or {}
-        made = [_parameter(None, row, False if isinstance(row.kind, Switch) else None, *texts) for row in rows.values()]
-        made += [_parameter(kinds[name], row, row.default, *texts) for name, part in parts.items() for row in part]
+        kept = [its for name, its in own.items() if name != "options" and name not in parts and name not in configs]
+        made = [
+            _parameter(None, row, False if isinstance(row.kind, Switch) else None, helps, words)
+            for row in asked.values()
+        ]
+        made += [
+            _parameter(kinds[name], row, row.default, helps, words) for name, part in parts.items() for row in part
+        ]
+        made += [_setting(row, helps, usual) for row in itertools.chain(*settings.values())]
         parameters = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept), *made]
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -111,10 +118,26 @@ def _rows_of(kind: type, load: Sequence[str], but: Sequence[str], model: str) ->
     return [replace(row, default=model) if row.name == "model" else row for row in rows]
 
 
+def _settings_of(config: type, names: Sequence[str] | None, words: Mapping[str, tuple[str, ...]]) -> list[Option]:
+    """The settings of a config that a command has; each may be left out, also one that is on or off."""
+    rows = options_of(config)
+    shown = [name for name, row in rows.items() if row.flag is not None] if names is None else names
+    return [replace(_narrowed(rows[name], words), optional=True) for name in shown]
+
+
+def _narrowed(row: Option, words: Mapping[str, tuple[str, ...]]) -> Option:
+    """The row with fewer words, where a command has fewer."""
+    return replace(row, kind=Choice(words[row.name])) if row.name in words else row
+
+
+def _checked(rows: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were given, as a configuration holds them."""
+    return {row.name: row.check(read(row, given[row.name])) for row in rows if _is_given(row, given[row.name])}
+
+
 def _row_flags(rows: Iterable[Option]) -> dict[str, str]:
     """The flags of rows, by name; `model` is a word of messages, too."""
-    written = {row.name: row.flag for row in rows if row.flag is not None and row.name != "model"}
-    return {name: flags.split()[0].split("/")[0] for name, flags in written.items()}
+    return {row.name: first_flag(row) for row in rows if row.flag is not None and row.name != "model"}
 
 
 def _own_flags(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
@@ -128,9 +151,9 @@ def _own_flags(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
     return found
 
 
-def _is_given(value: Any) -> bool:
-    """Where it was not, the checkpoint's default holds."""
-    return value is not None and value is not False and value != []
+def _is_given(row: Option, value: Any) -> bool:
+    """Where it was not, a default holds."""
+    return value is not None and value != [] and (value is not False or row.optional)
 
 
 def _parameter(
@@ -139,6 +162,16 @@ def _parameter(
     model = row.default if row.name == "model" else None
     made = _annotated(declaring, row.name, helps.get(row.name), model, words.get(row.name))
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
+
+
+def _setting(row: Option, helps: Mapping[str, str], usual: Mapping[str, Any]) -> inspect.Parameter:
+    """The parameter of a config's setting, which says what holds where it is left out."""
+    value = usual.get(row.name, row.default)
+    text = ", ".join(value) if isinstance(value, tuple) else "" if value is None or value is False else str(value)
+    declared = flag(row, helps.get(row.name), text or row.unset)
+    return inspect.Parameter(
+        row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation(row), declared]
+    )
 
 
 @functools.cache
@@ -215,21 +248,6 @@ AsJson = Annotated[
 ]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=OUTPUT)]
 
-ContextParallel = Annotated[
-    int, typer.Option(metavar="N", help="Split every sequence over N of the processes that torchrun starts.")
-]
-Targets = Annotated[
-    list[str] | None, typer.Option("--target", help="Layers with a delta, a shell pattern on names; may be repeated.")
-]
-Optimizer = Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")]
-Keep = Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")]
-Within = Annotated[
-    float | None,
-    typer.Option(
-        metavar="MINUTES",
-        help="What the whole run may take: the learning rate falls along it, so that it is done when it is over.",
-    ),
-]
 Export = Annotated[
     Path | None,
     typer.Option(

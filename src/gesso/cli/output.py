@@ -24,6 +24,13 @@ def print_json(value: Any) -> None:
     print(line if has_all else json.dumps(value))
 
 
+def write_exactly(data: bytes) -> None:
+    """Writes bytes to standard output as they are: no line end is translated, and none is added."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def note(line: str) -> None:
     """Prints a line for the person on standard error, if it is there: no part of the output."""
     if sys.stderr is not None:

@@ -28,13 +28,13 @@ def stdout_console() -> "Console":
     return Console(highlight=False, soft_wrap=not is_screen(sys.stdout) and "COLUMNS" not in os.environ)
 
 
-def stderr_console(*, markup: bool = True, emoji: bool = True) -> "Console":
+def stderr_console(*, markup: bool = True) -> "Console":
     """Makes a console on standard error. Where that is no terminal a line is as long as it is: a file has no width, and
     who searches one looks for whole lines."""
     from rich.console import Console
 
     whole = not is_screen(sys.stderr)
-    return Console(stderr=True, highlight=False, markup=markup, emoji=emoji, soft_wrap=whole)
+    return Console(stderr=True, highlight=False, markup=markup, emoji=False, soft_wrap=whole)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from gesso.cli.output import format_bytes, note
 from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
-    from gesso.models.remote import RemoteModel
+    from gesso.models.remote import HubModel
 
 Name = Annotated[str, typer.Argument(help="Hugging Face id, org/name or org/name@revision.")]
 Out = Annotated[
@@ -80,7 +80,7 @@ def pull(
     return 0
 
 
-def _pull_whole(model: "RemoteModel", name: str, out: Path | None) -> None:
+def _pull_whole(model: "HubModel", name: str, out: Path | None) -> None:
     from gesso.models.pull import pull_whole
 
     size = sum(file.bytes for file in model.files if file.holds_weights)
@@ -130,7 +130,7 @@ def _pull_quantized(
     print(out)
 
 
-def _looked_up(name: str) -> "RemoteModel":
+def _looked_up(name: str) -> "HubModel":
     from gesso.models.remote import look_up
 
     with working(f"asking the Hub for {name}"):

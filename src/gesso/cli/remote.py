@@ -27,7 +27,7 @@ STANDARD = {
 CONNECT_SECONDS = 10.0
 
 
-class RemoteModel:
+class ServedModel:
     """Sends requests to one model of a server."""
 
     def __init__(self, url: str, model: str | None, api_key: str | None) -> None:

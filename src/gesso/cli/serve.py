@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,11 +205,12 @@ def adapter_folders(given: list[str]) -> dict[str, Path]:
         OptionError: another form, or a name twice.
     """
     from gesso.errors import OptionError
+    from gesso.load_options import ADAPTER_NAME
 
     folders: dict[str, Path] = {}
     for text in given:
         name, equals, folder = text.partition("=")
-        if not equals or not folder or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+        if not equals or not folder or not ADAPTER_NAME.fullmatch(name):
             raise OptionError(
                 f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}",
                 option="adapter",

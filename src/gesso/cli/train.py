@@ -3,12 +3,14 @@
 import dataclasses
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.given import Given
 from gesso.cli.run_options import RunOptions
+from gesso.train.config import TrainConfig
 
 if TYPE_CHECKING:
     from gesso.train.estimate_vision import ImageLoad
@@ -16,17 +18,17 @@ if TYPE_CHECKING:
     from gesso.train.records import Outcome
 
 
-@opt.takes(set_by={"within_minutes": "--within"})
+@opt.takes(
+    rows={TrainConfig: ("within_minutes", "context_parallel", "precision")},
+    usual={"precision": None},
+    helps={"precision": "Type of the products; the recipe's own without it."},
+)
 def train(
     run: RunOptions,
+    settings: Given[TrainConfig],
     recipe: Annotated[str | None, typer.Argument(help="Name of a recipe; left out, the recipes are listed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE without it.")] = None,
-    within: opt.Within = None,
     export: opt.Export = None,
-    context_parallel: opt.ContextParallel = 1,
-    precision: Annotated[
-        str | None, typer.Option(help="auto, float32 or bfloat16: type of the products; the recipe's own without it.")
-    ] = None,
     estimate: opt.Estimate = False,
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
@@ -34,7 +36,7 @@ def train(
     from gesso.train.recipes import load_recipe
 
     if recipe is None:
-        given = {"out": out, "within": within, "precision": precision, "export": export, "estimate": estimate}
+        given = {"out": out, **settings.values, "export": export, "estimate": estimate}
         given |= {name: getattr(run, name) for name in ("stop_at", "max_minutes", "plot", "tensorboard")}
         if asked := [name for name, value in given.items() if value not in (None, False)]:
             raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
@@ -44,12 +46,7 @@ def train(
     if plan.start is not None and not plan.start.exists():
         hint = f"{_written_by(plan.start)} would write it; gesso train lists what needs no such folder"
         raise OptionError(f"{recipe} goes on from {plan.start}, which is not here", hint=hint)
-    settings: dict[str, Any] = {"context_parallel": context_parallel}
-    if within is not None:
-        settings["within_minutes"] = within
-    if precision is not None:
-        settings["precision"] = precision
-    plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, **settings))
+    plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, **settings.values))
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.device import pick_device

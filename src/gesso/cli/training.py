@@ -61,7 +61,7 @@ class ProgressCallback(TrainingCallback):
             TextColumn("{task.fields[note]}"),
             *left,
         )
-        self.console = stderr_console(emoji=False)
+        self.console = stderr_console()
         self.progress = Progress(*columns, console=self.console)
         self.task: Any = None
         self._stack = stack
@@ -101,16 +101,9 @@ class TensorBoardCallback(ProgressCallback):
     """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
     def __init__(self, stack: ExitStack, folder: Path, within_minutes: float | None = None) -> None:
-        from gesso.errors import OptionError
-        from gesso.extras import pip_install
+        from torch.utils.tensorboard import SummaryWriter
 
         super().__init__(stack, within_minutes)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise OptionError(
-                f"--tensorboard needs tensorboard: {pip_install('train')}", option="tensorboard"
-            ) from None
         self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
 
     def stepped(self, step: int, record: Record | None) -> None:

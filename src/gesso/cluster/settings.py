@@ -1,15 +1,13 @@
 """Holds what an application on a Ray cluster is started with."""
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gesso.errors import OptionError
+from gesso.load_options import ADAPTER_NAME
 from gesso.options import checked, option, unknown_option
-
-_ADAPTER = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +117,5 @@ def _check_models(models: Mapping[str, str], adapters: Mapping[str, Mapping[str,
         if not isinstance(folders, Mapping):
             raise OptionError(f"adapters of {name} must be folders by name, got {folders!r}", option="adapters")
         for adapter in folders:
-            if not _ADAPTER.fullmatch(adapter):
+            if not ADAPTER_NAME.fullmatch(adapter):
                 raise OptionError(f"{adapter!r} is no name of an adapter", option="adapters")

@@ -20,6 +20,6 @@ chooses the parts that are compiled alone, `blocks` puts them into the graph; `t
 `transitions` are the vocabulary's pass), and `compilation` does so in threads, lanes and turns (`quick_turns`).
 
 A step: `class_pass` (a prediction by classes of tokens) -> `inference` (marginals, the most probable canvas; `window`,
-`counters`, `stays`, `scan`). `verdict` says whether a text is taken, and why not. `sized_cache` keeps automata. There
-is no model here.
+`counters`, `stays`, `scan`). `verdict` says whether a text is taken, and why not. `held_bytes` says what a
+cache of automata holds. There is no model here.
 """

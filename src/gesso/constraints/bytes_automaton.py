@@ -32,17 +32,18 @@ from gesso.constraints.expression import (
     Union,
     Whole,
 )
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.measures import least_bytes
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.placeholders import encode
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
-from gesso.constraints.sized_cache import SizedCache, held_bytes
 from gesso.constraints.survey import Survey
 from gesso.constraints.tries import spelled_out, trie
 from gesso.errors import OptionError
+from gesso.sized_cache import SizedCache
 
-ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 0.8
-"""What an option of `Fitting` may cost that is not the last."""
+ATTEMPT_SECONDS = 0.8
+"""What an option of `Fitting` may take that is not the last."""
 
 MOST_COUNTS = 2**21
 """Counts of one counter at most: one that goes further ends here, for no answer is so long."""
@@ -87,10 +88,10 @@ class _Compiler:
                 texts = texts if texts.counts is None else texts.spelled()
                 ends = encode(before), encode(separator)
                 return distinct_items(texts, *ends, least, most, max_states, encode(quote))
-            case Fitting((*larger, last)):
+            case Fitting((*larger, last), most_states):
                 asked = budget.current()
                 for option in larger:
-                    with suppress(OptionError), budget.within(asked.part(ATTEMPT_STATES, ATTEMPT_SECONDS)):
+                    with suppress(OptionError), budget.within(asked.part(most_states, ATTEMPT_SECONDS)):
                         return self.compile(option)
                     asked.check()
                 return self.compile(last)

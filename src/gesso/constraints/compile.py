@@ -18,13 +18,14 @@ from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compilation import Compilation, Compiled
 from gesso.constraints.expression import Expression, Fitting
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.placeholders import with_placeholders
 from gesso.constraints.regex import parse
-from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.constraints.token_text import token_bytes
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError
+from gesso.sized_cache import CacheStats, SizedCache
 from gesso.text.tokenizer import Tokenizer
 
 CACHE_BYTES = 256 * 2**20

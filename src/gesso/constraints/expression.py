@@ -13,15 +13,20 @@ from gesso.constraints.placeholders import has_half_characters
 from gesso.errors import OptionError
 
 
+@dataclass(frozen=True, slots=True)
 class _Hashed:
     """Keeps the hash of a tree: each part is asked for its own at every level above it."""
 
-    __slots__ = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
 
-    def _hash_once(self) -> int:
-        if not (found := getattr(self, "_hash", 0)):
-            parts = [getattr(self, name) for name in self.__match_args__]  # type: ignore[attr-defined]
-            found = hash((type(self).__name__, *parts)) or 1
+    def __init_subclass__(cls) -> None:
+        # `dataclass` gives a class that does not define this method itself a new one.
+        cls.__hash__ = _Hashed.__hash__  # type: ignore[method-assign]
+
+    def __hash__(self) -> int:
+        if not (found := self._hash):
+            names: tuple[str, ...] = self.__match_args__
+            found = hash((type(self).__name__, *(getattr(self, name) for name in names))) or 1
             object.__setattr__(self, "_hash", found)
         return found
 
@@ -52,8 +57,6 @@ class Sequence(_Hashed):
     """Stands for one part after the other."""
 
     parts: tuple["Expression", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,6 @@ class Union(_Hashed):
     """Stands for any of the options; of none, the empty language."""
 
     options: tuple["Expression", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,6 @@ class Repeat(_Hashed):
     least: int = 0
     most: int | None = None
     separator: str = ""
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,6 @@ class Joined(_Hashed):
     """Items that are there at least; of `rest`, which may repeat itself, one counts."""
     most: int | None = None
     """Items that are there at most, `rest` among them."""
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,6 @@ class Intersection(_Hashed):
     """Stands for what all parts have in common; each is a text of its own to its anchors."""
 
     parts: tuple["Expression", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +104,6 @@ class Difference(_Hashed):
 
     body: "Expression"
     removed: "Expression"
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +111,6 @@ class Whole(_Hashed):
     """Stands for the body, whose anchors refer to the ends of this and not of what is around it."""
 
     body: "Expression"
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +127,8 @@ class Fitting(_Hashed):
     """Stands for the first of the options, of which each holds the next, whose automaton is not too large."""
 
     options: tuple["Expression", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
+    most_states: int
+    """States that the automaton of an option may have that is not the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +145,6 @@ class Distinct(_Hashed):
     """States of its automaton at most; fewer items, or fewer that are told apart, where there is no room for more."""
     quote: str = '"'
     """Around a string, of one byte; inside of it there are escapes where it is JSON's."""
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-    __hash__ = _Hashed._hash_once
 
 
 Expression = (

@@ -12,18 +12,28 @@ the flags `i` and `s`, names, `( )`, `[ ]` for what may be missing, `|`, `* + ?`
 templates, `%import common`, `%ignore`: what is ignored may stand at the beginning and behind each terminal. GBNF: texts
 in quotes, classes in brackets, `.`, names, `( )`, `|`, `* + ?`, `{n}`, `{n,}`, `{n,m}`.
 
-Escapes are listed in `grammar_texts`. A rule that leads back to itself at its beginning or its end repeats; any other
-is followed `MAX_RECURSION` times. Priorities and other directives are refused by name.
+Escapes are listed in `grammar_texts`. A rule that leads back to itself at its beginning or its end repeats; of any
+other as many stand in each other as there is room for, three at least and `DEEPEST` at most. Priorities and other
+directives are refused by name.
 """
 
 import re
 
-from gesso.constraints.expression import NEVER, Expression
+from gesso.constraints import budget
+from gesso.constraints.expression import NEVER, Expression, Fitting
 from gesso.constraints.grammar_common import COMMON
 from gesso.constraints.grammar_rules import Rules
 from gesso.constraints.grammar_tokens import Statements, Token, read
+from gesso.constraints.measures import spelled_size
 from gesso.constraints.regex import parse
 from gesso.errors import OptionError
+
+DEEPEST, SHALLOWEST = 5, 3
+"""How many of one rule stand in each other."""
+MAX_SIZE = 500_000
+"""Size of an expression up to which it is tried to go deeper than the shallowest."""
+MAX_STATES = 3_000
+"""States of the automaton that is then taken: a step's inference goes over all of them."""
 
 
 def parse_grammar(text: str) -> Expression:
@@ -36,10 +46,21 @@ def parse_grammar(text: str) -> Expression:
     start = next((name for name in ("start", "root") if name in statements.rules), None)
     if start is None:
         raise OptionError("grammar: it has no rule named start")
-    found = Rules(statements, dict(_imports(statements))).language(start)
-    if found == NEVER:
+    imported = dict(_imports(statements))
+    shallowest = Rules(statements, imported, SHALLOWEST).language(start)
+    if shallowest == NEVER:
         raise OptionError(f"grammar: the rule {start!r} never comes to an end")
-    return found
+    options = [shallowest]
+    for deep in range(SHALLOWEST + 1, DEEPEST + 1):
+        try:
+            deeper = Rules(statements, imported, deep).language(start)
+        except OptionError:
+            budget.current().check()
+            break
+        if deeper == options[0] or spelled_size(deeper) > MAX_SIZE:
+            break
+        options.insert(0, deeper)
+    return Fitting(tuple(options), MAX_STATES) if len(options) > 1 else shallowest
 
 
 def _imports(statements: Statements) -> list[tuple[str, Expression]]:

@@ -24,14 +24,17 @@ MAX_READ = 100_000
 """Parts that are read at most; a rule is read once for each way that it may still stand in itself."""
 MAX_PARTS = 10_000_000
 """Parts of the start rule at most, once the others are put in."""
-MAX_RECURSION = 3
-"""How often a rule may stand in itself, where it is neither at the beginning nor at the end."""
 
 
 class Rules:
     """Holds rules and what they have become; an expression goes with the number of its parts."""
 
-    def __init__(self, statements: Statements, imported: dict[str, Expression]) -> None:
+    def __init__(self, statements: Statements, imported: dict[str, Expression], deep: int) -> None:
+        """
+        Args:
+            deep: how many of one rule may stand in each other, where it is neither at the beginning nor at the end.
+        """
+        self.deep = deep
         self.gbnf, self.rules, self.imported = statements.gbnf, statements.rules, imported
         self.known: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Expression, int]] = {}
         """Rules that were read, by how often those that they lead to are around them already."""
@@ -49,7 +52,7 @@ class Rules:
 
     def rule(self, name: str, path: tuple[str, ...]) -> tuple[Expression, int]:
         """Returns the texts of a rule that `path` leads to, and the number of its parts."""
-        if path.count(name) >= MAX_RECURSION:
+        if path.count(name) >= self.deep:
             return NEVER, 0
         if len(path) >= MAX_DEPTH:
             raise OptionError(f"grammar: more than {MAX_DEPTH} rules lead to each other, down to {name!r}")
@@ -246,7 +249,7 @@ class _Body:
             given.append((self.alternatives(), 1))
         if not self.take("}") or len(given) != len(rule.parameters):
             raise token.refusal(f"the template {token.text!r} needs {len(rule.parameters)} parameters")
-        if self.path.count(token.text) >= MAX_RECURSION:
+        if self.path.count(token.text) >= self.rules.deep:
             return NEVER, 0
         bound = dict(zip(rule.parameters, given, strict=True))
         return _Body(self.rules, token.text, rule, (*self.path, token.text), bound).parse()

@@ -42,7 +42,11 @@ KEYWORDS = {
     | {"prefixItems", "$dynamicRef", "$dynamicAnchor", "dependencies", "additionalItems"},
 }  # fmt: skip
 """Keywords that a draft knows; 0 stands for a schema that names none."""
-
+OTHERS_ANNOTATIONS = frozenset(
+    ("discriminator", "example", "xml", "externalDocs", "markdownDescription", "enumDescriptions",
+     "markdownEnumDescriptions", "deprecationMessage", "defaultSnippets")
+)  # fmt: skip
+"""Annotations of OpenAPI and of editors, which change nothing that is valid, as do all that begin with `x-`."""
 
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
@@ -214,7 +218,7 @@ class Document:
         for keyword, value in schema.items():
             if keyword in known:
                 found[keyword] = value
-            else:
+            elif keyword not in OTHERS_ANNOTATIONS and not str(keyword).startswith("x-"):
                 self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
         if isinstance(name := found.get("format"), str) and name not in FORMATS:
             self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")

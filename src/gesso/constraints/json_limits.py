@@ -16,6 +16,8 @@ from gesso.constraints.expression import NEVER, Expression, Fitting
 from gesso.constraints.measures import spelled_size
 from gesso.errors import OptionError
 
+ATTEMPT_STATES = 20_000
+"""States that an automaton may have for which there is a smaller one."""
 SMALL = 5_000
 """Size of an expression up to which its automaton is never too large to be tried."""
 MAX_PARTS = 4000
@@ -112,7 +114,7 @@ def fitting(read: Read) -> Expression:
     # The size is a guess: a third of what is allowed is tried next.
     tried = dict.fromkeys((found, known[deepest(1 / 3)] or NEVER, shallowest))
     options = tuple(option for option in tried if option != NEVER)
-    return options[0] if len(options) == 1 else Fitting(options) if options else NEVER
+    return options[0] if len(options) == 1 else Fitting(options, ATTEMPT_STATES) if options else NEVER
 
 
 def _deeper(read: Read, limits: Mapping[str, Any], most: float) -> Expression | None:

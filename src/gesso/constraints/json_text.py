@@ -181,8 +181,8 @@ def escape(expression: Expression) -> Expression:
             return intersection(*map(escape, parts))
         case Whole(body):
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
-        case Fitting(options):
-            return Fitting(tuple(map(escape, options)))
+        case Fitting(options, most_states):
+            return Fitting(tuple(map(escape, options)), most_states)
         case Anchor() | Multiples() | Distinct():
             return expression
 
@@ -243,7 +243,7 @@ def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:
             return mapping(any_value(form, depth - 1), form)
 
 
-def json_object(form: JsonForm | None = None) -> Expression:
+def json_object() -> Expression:
     """Returns any JSON object with at most `max_depth` arrays and objects in each other, itself included."""
-    form = JsonForm() if form is None else form
+    form = JsonForm()
     return mapping(any_value(form, form.max_depth - 1), form)

@@ -10,7 +10,8 @@ from gesso.constraints.budget import Budget
 from gesso.constraints.compilation import Compilation, Compiled
 from gesso.constraints.compile import key_of
 from gesso.constraints.constraint import Constraint, compile_texts
-from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
+from gesso.constraints.held_bytes import held_bytes
+from gesso.sized_cache import CacheStats, SizedCache
 
 CACHE_BYTES = 32 * 2**20
 """Bytes of the automata over bytes that are kept, on the host."""

@@ -85,9 +85,7 @@ def choose(
     Integer(minimum=1).check("canvas_length", width)
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
-        special = next((token for token in answer[:-1] if token in engine.tokenizer.special_ids), None)
-        if special is not None:
-            piece = engine.tokenizer.piece(special)
+        if (piece := engine.tokenizer.special_piece(answer[:-1])) is not None:
             raise OptionError(f"options: {option!r:.60} holds {piece}, which is no text to the model", option="options")
         if len(answer) > width:
             raise OptionError(

@@ -219,11 +219,8 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     if not text:
         raise OptionError("text: there is nothing to edit in what is selected", option="text")
     tokens = tokenizer.encode(text)
-    special = next((token for token in tokens if token in tokenizer.special_ids), None)
-    if special is not None:
-        raise OptionError(
-            f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text"
-        )
+    if (piece := tokenizer.special_piece(tokens)) is not None:
+        raise OptionError(f"text: the selection holds {piece}, which has a meaning to the model", option="text")
     if tokenizer.decode(tokens) != text:
         raise OptionError("text: the selection cannot be written exactly in the model's tokens", option="text")
     return tokens

@@ -100,12 +100,12 @@ class SearchOptions:
         from gesso.engine.particles import particles
 
         text = prompt_text(engine, prompt)
+        given = {"resample_every": self.resample_every, "reward_scale": self.reward_scale}
+        options = {**options, **{name: value for name, value in given.items() if value is not None}}
         return particles(
             engine,
             prompt,
             number=self.particles or 0,
-            resample_every=4 if self.resample_every is None else self.resample_every,
-            reward_scale=10.0 if self.reward_scale is None else self.reward_scale,
             score=None if grader is None else lambda answer: grade(grader, text, answer),
             enough=None if grader is None else 1.0,
             **options,

@@ -137,9 +137,8 @@ def check_exact(document: Document, tokenizer: Tokenizer) -> None:
     line = 1
     for text in document.texts:
         ids = tokenizer.encode(text)
-        special = next((token for token in ids if token in tokenizer.special_ids), None)
-        if special is not None:
-            raise TextError(f"the text has {tokenizer.piece(special)}, which is no text to this model")
+        if (piece := tokenizer.special_piece(ids)) is not None:
+            raise TextError(f"the text has {piece}, which is no text to this model")
         if tokenizer.decode(ids) != text:
             rows = text.split("\n")
             row = next((i for i, row in enumerate(rows) if tokenizer.decode(tokenizer.encode(row)) != row), 0)

@@ -1,9 +1,10 @@
 """Processes logits as requests ask: temperature, top_p, top_k, logit_bias and constraints.
 
 `Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
-`ROWS` positions at a time. Biases are added to the logits. At the schedule's temperature the distribution is cut to
-its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those; what is left is the canvas's
-prediction (argmax, entropy, mixed embedding). The sample comes from the same tokens, `temperature` times as hot.
+`ROWS` positions at a time. Biases are added to the logits, `NEVER` is minus infinity. At the schedule's temperature the
+distribution is cut to its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those; what is
+left is the canvas's prediction (argmax, entropy, mixed embedding). The sample comes from the same tokens, `temperature`
+times as hot.
 
     N positions   V vocabulary   K tokens in order of rank   G blocks of B tokens   D hidden
 """
@@ -26,6 +27,8 @@ ROWS = 64
 """Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
 NUCLEUS = 1024
 """Tokens that are ranked before all are."""
+NEVER = -100.0
+"""A bias that keeps a token out altogether, as every smaller one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,8 @@ def _scores_of_rows(
         z_RV = vocabulary.logits(hidden_ND[rows])
         if processing.bias:
             tokens, biases = (torch.tensor(part, device=z_RV.device) for part in zip(*processing.bias, strict=True))
-            z_RV.index_add_(1, tokens, biases.to(z_RV).expand(len(z_RV), -1))
+            biases = biases.to(z_RV).masked_fill(biases <= NEVER, -math.inf)
+            z_RV.index_add_(1, tokens, biases.expand(len(z_RV), -1))
         z_RV *= (1.0 / temperature_N[rows].to(z_RV))[:, None]
         if ban is not None:
             never_N, banned = ban

@@ -9,12 +9,13 @@ from torch import Tensor
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import read_classes
 from gesso.constraints.emissions import Emissions
+from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.inference import Lattice, Posterior
-from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
 from gesso.nn.fp64 import fp64_device
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
+from gesso.sized_cache import CacheStats, SizedCache
 
 TABLE_BYTES = 256 * 2**20
 """Bytes of inference tables that are kept, on all devices together."""

@@ -170,7 +170,8 @@ class _Timing:
     def _new_canvas(self) -> CanvasState:
         """Returns a canvas that does not end within the passes of a measurement."""
         mode: Literal["canvas", "ar"] = "ar" if self._kind == "token" else "canvas"
-        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, mode=mode)
-        config = config.override(**config.stopping_options.for_every_step())
+        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1)
+        # The mode at last: beside ar no option of a stopping rule may be given.
+        config = config.override(**config.stopping_options.for_every_step()).override(mode=mode)
         canvases = Canvases(config, self._runner.config, self._width, 0)
         return canvases.make(0, 0, self._width)

@@ -1,7 +1,7 @@
 """Holds a request between its checks and its first pass: `RequestBuilder` makes it, `finish` its state."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -63,6 +63,7 @@ class PreparedRequest:
     """Whether the events tell of every denoising step."""
     since: float
     """When its time began, by the monotonic clock: what its time limit counts from."""
+    group: Hashable
 
     @property
     def compilation(self) -> Compilation[TokenAutomaton] | None:
@@ -164,6 +165,7 @@ class PreparedRequest:
             ignored=() if self.job is None else self.job.compilation.ignored,
             prompt_logprobs=self.asked.prompt_logprobs,
             adapter=self.adapter,
+            part_of=self.group,
             frames=self.frames,
             decision=decision,
             costs=self.costs,

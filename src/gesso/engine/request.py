@@ -1,7 +1,7 @@
 """Defines a request as its sender writes it: a prompt with its settings."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ class Request:
     """Whether the events hold every denoising step."""
     since: float | None = None
     """When its time began, by the monotonic clock, for who bounds it; None is when it is checked."""
+    group: Hashable = None
+    """What it is a part of: requests of one group take turns with others. None is by itself."""
 
 
 def as_request(request: Request | Mapping[str, Any] | Prompt) -> Request:

@@ -99,6 +99,7 @@ class RequestBuilder:
             adapter=request.adapter,
             frames=request.frames,
             since=time.monotonic() if request.since is None else request.since,
+            group=request.group,
         )
 
     @property

@@ -3,6 +3,7 @@
 It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -48,6 +49,8 @@ class RequestState:
     second: PromptInput | None = None
     """The prompt that guidance leads away from, and the response prefix; None without guidance."""
     adapter: str | None = None
+    part_of: Hashable = None
+    """What it and other requests are parts of; None where it is by itself."""
     frames: bool = False
     """Whether the events tell of every denoising step."""
     prompt_logprobs: int | None = None
@@ -85,6 +88,11 @@ class RequestState:
     cancelled: bool = False
     """Set from outside: the next iteration ends the request with what is committed."""
     failed: bool = False
+
+    @property
+    def group(self) -> Hashable:
+        """Returns what it is a part of; its number where it is by itself."""
+        return self.number if self.part_of is None else self.part_of
 
     @property
     def finished(self) -> bool:

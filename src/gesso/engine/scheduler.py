@@ -5,16 +5,23 @@ finished canvas is committed. Prompts are read in chunks, and chunks take turns:
 `prefill_tokens` by what they cost, at least one, those that waited longest first. So a denoising request waits for
 nobody's prompt longer than one iteration, and of R running requests none waits longer than R - 1 iterations for its
 next chunk. Requests start in the order they came; one that does not fit the memory yet is waited for, not overtaken.
+
+Those of one group, such as the choices of one answer, take turns with the others: one of which fewer of the group run
+goes first, and where a group has every place, one of another group gets one more.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 
 class Schedulable(Protocol):
     """Tells the scheduler all that it knows of a request."""
+
+    @property
+    def group(self) -> Hashable:
+        """Returns what it is a part of; itself where it is by itself."""
 
     @property
     def pending(self) -> int:
@@ -64,25 +71,36 @@ class Scheduler(Generic[R]):
         """Puts a request at the end of the queue."""
         self.waiting.append(request)
 
-    @property
-    def _free(self) -> int:
-        return self._max_running - len(self.running)
-
     def position(self, request: R) -> int:
         """Returns the number of requests before it in the queue; 0 where it does not wait. Any thread may ask."""
-        waiting = tuple(self.waiting)
-        return waiting.index(request) if request in waiting else 0
+        ahead = Counter(running.group for running in tuple(self.running))
+        turns: dict[R, int] = {}
+        for waiting in tuple(self.waiting):
+            turns[waiting] = ahead[waiting.group]
+            ahead[waiting.group] += 1
+        order = sorted(turns, key=turns.__getitem__)
+        return order.index(request) if request in turns else 0
 
     def admit(self, fits: Callable[[R], bool]) -> Iterator[R]:
         """Starts waiting requests, in order, as long as there are places and the next one fits.
 
         `fits` is asked about a request when the one before it was taken, and its memory accounted for.
         """
-        while self.waiting and self._free and fits(self.waiting[0]):
-            request = self.waiting.popleft()
+        while (request := self._next()) is not None and fits(request):
+            self.waiting.remove(request)
             self.running.append(request)
             self._turns.append(request)
             yield request
+
+    def _next(self) -> R | None:
+        """The request that starts next; None where none may."""
+        if not self.waiting or len(self.running) > self._max_running:
+            return None
+        running = Counter(request.group for request in self.running)
+        alone = next((request for request in self.waiting if not running[request.group]), None)
+        if len(self.running) < self._max_running:
+            return alone or min(self.waiting, key=lambda request: running[request.group])
+        return alone if 1 == len(running) < len(self.running) else None
 
     def plan(self) -> Plan[R]:
         """Returns the requests of the next iteration."""

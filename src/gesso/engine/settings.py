@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gesso.config import ModelShape
+from gesso.diffusion.logits_processing import NEVER
 from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions, generation_options
 from gesso.text.output import CHANNEL, CHANNEL_END
@@ -89,6 +90,8 @@ def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> No
             raise OptionError(
                 f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}", option="logit_bias"
             )
+    if sum(bias <= NEVER for bias in config.logit_bias.values()) == shape.vocab_size:
+        raise OptionError("logit_bias keeps every token out", option="logit_bias")
 
 
 def start_predicted(

@@ -160,7 +160,7 @@ class GenerationConfig(StrategyConfig):
     )
     logit_bias: Mapping[int, float] = option(
         {},
-        "Added to the logits of these token ids, in every pass.",
+        "Added to the logits of these token ids, in every pass; -100 or less keeps a token out.",
         kind=BiasMap(bounds.LARGEST_BIAS),
         field="*",
         flag=None,

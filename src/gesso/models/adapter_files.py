@@ -16,21 +16,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import CheckpointError, ConfigError
+from gesso.errors import CheckpointError, OptionError
 from gesso.json_files import read_json
 from gesso.models import base_weights
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.peft_layout import PREFIX, fill, stacks_of, to_peft
-from gesso.models.run_folders import instead_of_adapter
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, instead_of_adapter
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.staging import staged
 from gesso.models.state_dict_adapter import to_hf_module
 from gesso.models.tensors import FLOATS, cast_finite
 from gesso.nn.lora import LoraLinear
 
-CONFIG = "adapter_config.json"
-WEIGHTS = "adapter_model.safetensors"
 CALIBRATION = "gesso_calibration"
 """Setting of adapters for calibrated weights: `ModelConfig.calibration` of those."""
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -100,14 +98,14 @@ def save_adapter(
         "target_parameters": parameters or None,
     } | ({CALIBRATION: model.config.calibration} if model.config.calibration else {})
     with staged(folder) as partial:
-        write_tensors(partial / WEIGHTS, tensors, base_weights.describe(numbers or {}))
-        write_json(partial / CONFIG, settings)
+        write_tensors(partial / ADAPTER_WEIGHTS, tensors, base_weights.describe(numbers or {}))
+        write_json(partial / ADAPTER_CONFIG, settings)
 
 
 def base_of(folder: Path) -> str:
     """Returns the name of the model that the adapter in `folder` was trained on, as its training was told it; empty
     where the file does not say."""
-    path = folder / CONFIG
+    path = folder / ADAPTER_CONFIG
     name = read_json(path).get("base_model_name_or_path") if path.exists() else None
     return name if isinstance(name, str) else ""
 
@@ -118,23 +116,23 @@ def read_adapter_config(folder: Path) -> LoraConfig:
     Raises:
         CheckpointError: it is no LoRA adapter, or one with a setting that gesso does not compute.
     """
-    if not (folder / CONFIG).exists():
+    if not (folder / ADAPTER_CONFIG).exists():
         raise CheckpointError(
-            f"no {CONFIG} in {folder}: an adapter is a folder with {CONFIG} and {WEIGHTS}",
+            f"no {ADAPTER_CONFIG} in {folder}: an adapter is a folder with {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}",
             hint=instead_of_adapter(folder),
         )
-    settings = read_json(folder / CONFIG)
+    settings = read_json(folder / ADAPTER_CONFIG)
     if settings.get("peft_type") != "LORA":
-        raise CheckpointError(f"{folder / CONFIG}: peft_type {settings.get('peft_type')!r} is not LORA")
+        raise CheckpointError(f"{folder / ADAPTER_CONFIG}: peft_type {settings.get('peft_type')!r} is not LORA")
     for name, neutral in _NEUTRAL.items():
         if name in settings and settings[name] not in neutral:
             raise CheckpointError(
-                f"{folder / CONFIG}: {name} = {settings[name]!r} is not supported", hint=_HINTS.get(name)
+                f"{folder / ADAPTER_CONFIG}: {name} = {settings[name]!r} is not supported", hint=_HINTS.get(name)
             )
     settings["lora_dropout"] = settings.get("lora_dropout") or 0.0
     for name in ("r", "lora_alpha", "lora_dropout"):
         if not isinstance(settings.get(name), int | float) or isinstance(settings[name], bool):
-            raise CheckpointError(f"{folder / CONFIG}: {name} is missing or no number")
+            raise CheckpointError(f"{folder / ADAPTER_CONFIG}: {name} is missing or no number")
     try:
         return LoraConfig(
             rank=settings["r"],
@@ -142,8 +140,8 @@ def read_adapter_config(folder: Path) -> LoraConfig:
             dropout=settings["lora_dropout"],
             rank_stabilised=bool(settings.get("use_rslora")),
         )
-    except ConfigError as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{folder / ADAPTER_CONFIG}: {error}") from None
 
 
 @torch.no_grad()
@@ -159,19 +157,21 @@ def load_adapter(
         CheckpointError: the file is damaged, or does not fit this model.
     """
     config = read_adapter_config(folder)
-    check_scales(read_json(folder / CONFIG).get(CALIBRATION, ""), model.config, folder)
+    check_scales(read_json(folder / ADAPTER_CONFIG).get(CALIBRATION, ""), model.config, folder)
     tensors = _read_tensors(folder)
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
     found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in stacks_of(module))]
     if not found:
-        raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model{_trained_on(folder)}")
+        raise CheckpointError(
+            f"{folder / ADAPTER_WEIGHTS} has no delta for any layer of this model{_trained_on(folder)}"
+        )
     _check_rank(config, tensors, folder)
     config = replace(config, targets=tuple(found), separate=any(_differs(tensors, to_hf_module(n)) for n in found))
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
     try:
-        fill(model, tensors, folder / WEIGHTS, layout)
+        fill(model, tensors, folder / ADAPTER_WEIGHTS, layout)
     except CheckpointError as error:
         raise CheckpointError(f"{error}{_trained_on(folder)}") from None
     return config
@@ -187,7 +187,9 @@ def _check_rank(config: LoraConfig, tensors: dict[str, Tensor], folder: Path) ->
     """Refuses a rank that no matrix of the file has room for, before matrices of that size are made."""
     widest = max((size for tensor in tensors.values() for size in tensor.shape), default=0)
     if config.rank > widest:
-        raise CheckpointError(f"{folder / CONFIG}: r is {config.rank}, and no matrix has more than {widest} rows")
+        raise CheckpointError(
+            f"{folder / ADAPTER_CONFIG}: r is {config.rank}, and no matrix has more than {widest} rows"
+        )
 
 
 def adapter_config_of(model: ModelConfig, folder: Path) -> LoraConfig:
@@ -245,15 +247,15 @@ def load_adapter_weights(model: DiffusionGemma, folder: Path, layout: Callable[[
     Raises:
         CheckpointError: as `load_adapter`.
     """
-    fill(model, _read_tensors(folder), folder / WEIGHTS, layout)
+    fill(model, _read_tensors(folder), folder / ADAPTER_WEIGHTS, layout)
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
     try:
-        tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
+        tensors: dict[str, Tensor] = load_file(folder / ADAPTER_WEIGHTS)
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
-    return {name: _whole(f"{folder / WEIGHTS}: {name}", tensor) for name, tensor in tensors.items()}
+        raise CheckpointError(f"{folder / ADAPTER_WEIGHTS} cannot be read: {error}") from None
+    return {name: _whole(f"{folder / ADAPTER_WEIGHTS}: {name}", tensor) for name, tensor in tensors.items()}
 
 
 def _whole(name: str, tensor: Tensor) -> Tensor:

@@ -34,7 +34,6 @@ from gesso.nn.layer_stream import LayerStream
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
 
-OWN_DEFAULTS = "gesso.json"
 GGUF = "model.gguf"
 
 
@@ -78,7 +77,8 @@ def read_generation_defaults(
         OptionError: an impossible value.
     """
     published, own = (
-        read_json(path) if path.exists() else {} for path in (folder / "generation_config.json", folder / OWN_DEFAULTS)
+        read_json(folder / name) if (folder / name).exists() else {}
+        for name in (hf_generation_config.FILE, hf_generation_config.OWN_FILE)
     )
     defaults = hf_generation_config.read_generation_config(published, config, usual)
     return hf_generation_config.read_own_defaults(own, defaults)

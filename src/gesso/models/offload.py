@@ -16,7 +16,7 @@ from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
 from gesso.models.offload_plan import OffloadPlan
 from gesso.models.tensors import find_tensor, open_file
-from gesso.models.vision_names import PROJECTOR, TOWER
+from gesso.models.vision_names import VISION_PREFIXES
 from gesso.nn.device_store import DeviceStore
 from gesso.nn.layer_stream import PLACES
 
@@ -106,7 +106,7 @@ def tower_bytes(files: Mapping[str, Path], dtype: torch.dtype) -> int:
     """
     total = 0
     for name, path in files.items():
-        if name.startswith((TOWER, PROJECTOR)):
+        if name.startswith(VISION_PREFIXES):
             with open_file(path) as file:
                 shape = find_tensor(file, name, path).get_shape()
             total += torch.Size(shape).numel() * dtype.itemsize

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from gesso.errors import HubError
-from gesso.models.adapter_files import WEIGHTS, base_of
+from gesso.models.adapter_files import base_of
 from gesso.models.base_weights import differs
 from gesso.models.hub import bundled, resolve
+from gesso.models.run_folders import ADAPTER_WEIGHTS
 
 
 class OtherBaseWarning(UserWarning):
@@ -26,7 +27,7 @@ def other_base(adapter: Path, model: str) -> str:
         folder = resolve(model, offline=True, progress=False)
     except HubError:
         return ""
-    if not differs(adapter / WEIGHTS, folder):
+    if not differs(adapter / ADAPTER_WEIGHTS, folder):
         return ""
     named = f" ({base})" if base and base != model else ""
     return f"{adapter} was trained on other weights{named} than those of {model}"

@@ -20,7 +20,7 @@ from gesso.models.family import read_shape
 from gesso.models.hub import INCOMING, fetch, hub_errors, resolve
 from gesso.models.pull_folder import LOCK, close, incomplete, move_in, stale_files
 from gesso.models.quantization.tiles import check_disk
-from gesso.models.remote import RemoteFile, RemoteModel
+from gesso.models.remote import HubModel, RemoteFile
 from gesso.models.weight_index import INDEX, SINGLE, read_index
 
 Progress = Callable[[int], None]
@@ -31,7 +31,7 @@ AGAIN = "once that has ended, the same command goes on"
 PIECE = 1 << 22
 
 
-def pull_texts(model: RemoteModel, out: Path | None = None) -> Path:
+def pull_texts(model: HubModel, out: Path | None = None) -> Path:
     """Fetches all but the weights, and checks it; returns the folder.
 
     Args:
@@ -53,7 +53,7 @@ def pull_texts(model: RemoteModel, out: Path | None = None) -> Path:
     return folder
 
 
-def weight_files(model: RemoteModel, folder: Path) -> list[RemoteFile]:
+def weight_files(model: HubModel, folder: Path) -> list[RemoteFile]:
     """Returns the weights' files that the model's index names, or else the single one, in order.
 
     Args:
@@ -71,7 +71,7 @@ def weight_files(model: RemoteModel, folder: Path) -> list[RemoteFile]:
     return [known[name] for name in names]
 
 
-def remote_bytes(model: RemoteModel, file: RemoteFile) -> RemoteBytes:
+def remote_bytes(model: HubModel, file: RemoteFile) -> RemoteBytes:
     """Returns a file's bytes on the Hub, at the commit that was looked up."""
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def remote_bytes(model: RemoteModel, file: RemoteFile) -> RemoteBytes:
         return RemoteBytes(file.name, url, file.bytes, headers)
 
 
-def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda taken: None) -> Path:
+def pull_whole(model: HubModel, out: Path | None, progress: Progress = lambda taken: None) -> Path:
     """Fetches a checkpoint and compares every file with its checksum; returns the folder. The disk is asked for room
     before a weight is fetched.
 
@@ -106,7 +106,7 @@ def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda
     return resolve(model.name, progress=False)
 
 
-def _pull_into(model: RemoteModel, out: Path, progress: Progress) -> Path:
+def _pull_into(model: HubModel, out: Path, progress: Progress) -> Path:
     if out.exists() and not out.is_dir():
         raise OptionError(f"--out {out} is a file, and a checkpoint is a folder", option="out")
     out.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _pull_into(model: RemoteModel, out: Path, progress: Progress) -> Path:
     return out
 
 
-def _texts(model: RemoteModel) -> list[RemoteFile]:
+def _texts(model: HubModel) -> list[RemoteFile]:
     return [file for file in model.files if not file.holds_weights]
 
 
@@ -219,7 +219,7 @@ def _there(target: Path, file: RemoteFile) -> int:
     return max(found, default=0)
 
 
-def _blobs(model: RemoteModel) -> Path:
+def _blobs(model: HubModel) -> Path:
     """Returns where the Hub's cache keeps the contents of a repository's files, by their checksums."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from gesso.models.hub import INCOMING
-from gesso.models.remote import RemoteFile, RemoteModel
+from gesso.models.remote import HubModel, RemoteFile
 
 CONFIG = "config.json"
 INCOMPLETE = ".gesso-incomplete"
@@ -35,7 +35,7 @@ def incomplete(target: Path, file: RemoteFile) -> Path:
     return target.with_name(f"{target.name}{of_contents}{INCOMPLETE}")
 
 
-def stale_files(model: RemoteModel, folder: Path) -> list[Path]:
+def stale_files(model: HubModel, folder: Path) -> list[Path]:
     """Returns the files of a checkpoint in a folder that the model on the Hub does not have."""
     known = {
         name
@@ -57,7 +57,7 @@ def close(folder: Path) -> None:
     (folder / CONFIG).unlink(missing_ok=True)
 
 
-def move_in(model: RemoteModel, folder: Path) -> None:
+def move_in(model: HubModel, folder: Path) -> None:
     """Moves the texts to their places, which makes the folder one that loads."""
     texts = [file.name for file in model.files if not file.holds_weights]
     for name in sorted(texts, key=lambda name: name == CONFIG):

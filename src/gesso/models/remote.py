@@ -33,7 +33,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteModel:
+class HubModel:
     """Describes a checkpoint on the Hub, as it is at one commit."""
 
     name: str
@@ -44,7 +44,7 @@ class RemoteModel:
     files: tuple[RemoteFile, ...]
 
 
-def look_up(name: str) -> RemoteModel:
+def look_up(name: str) -> HubModel:
     """Returns what the Hub has of a model.
 
     Args:
@@ -74,4 +74,4 @@ def look_up(name: str) -> RemoteModel:
     known = {file.name: file for file in files}
     if "config.json" not in known or not any(file.holds_weights for file in files):
         raise HubError(f"{name} holds no config.json with safetensors weights: gesso reads nothing else")
-    return RemoteModel(name, repo, revision, str(found.sha), tuple(sorted(known.values(), key=lambda file: file.name)))
+    return HubModel(name, repo, revision, str(found.sha), tuple(sorted(known.values(), key=lambda file: file.name)))

@@ -20,19 +20,20 @@ from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES, dtype_name
 from gesso.models.hub import resolve
-from gesso.models.loading import OWN_DEFAULTS, weight_files
+from gesso.models.loading import weight_files
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.staging import staged
-from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
+from gesso.models.state_dict_adapter import encoder_copy, to_hf
 from gesso.models.tensors import cast_finite, read_tensor
 from gesso.models.vision_loading import vision_tensors, with_vision_config
+from gesso.models.vision_names import VISION_PREFIXES
 from gesso.models.vision_tower import VisionModel
 from gesso.models.weight_index import INDEX, SINGLE
 from gesso.options.paths import checked_path
 
 SHARD_BYTES = 5 * 10**9
-_OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
+_WEIGHTS_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
 
 
 def refuse_filled(out: Path) -> None:
@@ -94,9 +95,9 @@ def save_folder(
     with staged(folder, _is_stale) as partial:
         stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
         settings = hf_generation_config.write_generation_config(generation or stops, config)
-        write_json(partial / "generation_config.json", settings)
+        write_json(partial / hf_generation_config.FILE, settings)
         if own := hf_generation_config.write_own_defaults(generation or stops):
-            write_json(partial / OWN_DEFAULTS, own)
+            write_json(partial / hf_generation_config.OWN_FILE, own)
         if source is not None:
             copy_text_files(source, partial)
         images = dict(_vision(vision, source, DTYPES[dtype]))
@@ -172,7 +173,7 @@ def copy_text_files(source: Path, folder: Path) -> None:
 
 def _is_stale(name: str) -> bool:
     """Says of a file's name that an earlier checkpoint left it, and that it would be read instead of another's."""
-    return name in (INDEX, OWN_DEFAULTS, modelopt.FILE) or _OWN_FILE.fullmatch(name) is not None
+    return name in (INDEX, hf_generation_config.OWN_FILE, modelopt.FILE) or _WEIGHTS_FILE.fullmatch(name) is not None
 
 
 def _hf_names(name: str) -> list[str]:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gesso.models.run_folders import ADAPTER_CONFIG
+
 NAME = ".gesso-partial"
-CONFIGS = ("config.json", "adapter_config.json")
+CONFIGS = ("config.json", ADAPTER_CONFIG)
 """Files without which a folder is no checkpoint, or no adapter."""
 
 

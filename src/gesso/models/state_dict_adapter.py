@@ -2,9 +2,6 @@
 
 import re
 
-VISION_PREFIXES = ("model.encoder.vision_tower.", "model.encoder.embed_vision.")
-"""Left unread in text-only use."""
-
 _TOP = {
     "vocabulary.weight": "model.decoder.embed_tokens.weight",
     "norm.weight": "model.decoder.norm.weight",

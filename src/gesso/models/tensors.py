@@ -12,7 +12,8 @@ from torch import Tensor
 from gesso.errors import CheckpointError
 from gesso.models.gguf.file import GgufFile
 from gesso.models.gguf.names import is_gguf
-from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
+from gesso.models.state_dict_adapter import tied_to, to_hf
+from gesso.models.vision_names import VISION_PREFIXES
 from gesso.models.weight_index import INDEX
 
 FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -15,7 +15,7 @@ from gesso.models.dtype import pick_dtype
 from gesso.models.loading import read_model_config, weight_files
 from gesso.models.tensors import cast_finite, open_checked
 from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
-from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
+from gesso.models.vision_names import DEAD, TOWER, VISION_PREFIXES, to_hf
 from gesso.models.vision_tower import Patches, VisionModel
 
 
@@ -55,7 +55,7 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
     target = pick_device(device)
     avoid_cudnn_attention(target)
     config = read_model_config(folder)
-    files = {name: path for name, path in weight_files(folder).items() if name.startswith((TOWER, PROJECTOR))}
+    files = {name: path for name, path in weight_files(folder).items() if name.startswith(VISION_PREFIXES)}
     if config.vision_config is None or not any(name.startswith(TOWER) for name in files):
         raise CheckpointError(f"{folder} has no vision tower: this model reads text only")
     if len(config.image_token_ids) != 3:

@@ -4,6 +4,8 @@ else."""
 import re
 
 TOWER, PROJECTOR = "model.encoder.vision_tower.", "model.encoder.embed_vision."
+VISION_PREFIXES = (TOWER, PROJECTOR)
+"""Left unread in text-only use."""
 DEAD = f"{PROJECTOR}embedding."
 """Some checkpoints carry a table here that nothing reads."""
 

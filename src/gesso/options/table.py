@@ -102,7 +102,7 @@ def option(
     """Declares a field of a dataclass that is an option.
 
     Args:
-        default: its value where nobody sets it; None makes it optional.
+        default: its value where nobody sets it; None makes it optional, and `dataclasses.MISSING` required.
         help: a whole sentence.
         kind: what its values are; None reads it from the annotation (int, float, bool, str, Literal).
         minimum, above, maximum, below: bounds of a number.

@@ -4,14 +4,13 @@ What the tower makes of an image depends on that image alone, so it is looked up
 in whichever prompt it stands. Those that were used longest ago are let go first.
 """
 
-from collections import OrderedDict
-
 from torch import Tensor
 
 from gesso.config import ModelConfig
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.runner.protocol import VisionInput
+from gesso.sized_cache import SizedCache
 from gesso.vision.size import PatchLayout
 
 KEPT_BYTES = 64 * 2**20
@@ -25,9 +24,12 @@ class ImageEmbeddings:
         self.vision = vision
         self.encoded = 0
         """Images that went through the tower."""
-        self.bytes = 0
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[str, Tensor] = OrderedDict()
+        self._kept: SizedCache[str, Tensor] = SizedCache(kept_bytes)
+
+    @property
+    def bytes(self) -> int:
+        """Returns the bytes of the embeddings that are kept."""
+        return self._kept.stats.bytes
 
     def of(self, span: EmbeddingSpan) -> Tensor:
         """Returns the embeddings [length, D] of a span.
@@ -37,16 +39,11 @@ class ImageEmbeddings:
         """
         found = self._kept.get(span.content_hash)
         if found is not None:
-            self._kept.move_to_end(span.content_hash)
             return found
         (made,) = self.vision.embed([span.source])  # type: ignore[list-item]
         assert len(made) == span.length, f"{len(made)} embeddings for a span of {span.length}"
         self.encoded += 1
-        self._kept[span.content_hash] = made
-        self.bytes += made.nbytes
-        while self.bytes > self._kept_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self.bytes -= oldest.nbytes
+        self._kept.put(span.content_hash, made, made.nbytes)
         return made
 
 

@@ -24,16 +24,6 @@ class Answer(BaseModel):
     system_fingerprint: str
 
 
-class ControlAnswer(BaseModel):
-    """Has the same fields in the order of the answers of `/v1/fill`, `/v1/edit` and `/v1/choose`."""
-
-    object: str
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
-
-
 class CachedTokens(BaseModel):
     cached_tokens: int
 
@@ -238,7 +228,9 @@ class ModelCard(BaseModel):
     type: Literal["model"]
     display_name: str
     created_at: datetime
+    lifecycle: Literal["active"]
     max_model_len: int
+    max_input_tokens: int
     root: str
     parent: str | None
     special_token_ids: list[int]

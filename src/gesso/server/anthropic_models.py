@@ -2,12 +2,23 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS
-from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Repeated, Strict, contradiction, only, refused
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, only_types
+from gesso.server.option_fields import field_of, shared_rows, with_options
+from gesso.server.requests import Diffusion, refuse_unseen_drafts
+from gesso.server.schema import (
+    FirstError,
+    FunctionName,
+    JsonObject,
+    NonEmpty,
+    Repeated,
+    StopList,
+    Strict,
+    contradiction,
+    only,
+    refused,
+)
 
 _SHARED = ("top_p", "top_k", "seed")
 """Options of every request whose fields are called the same here."""
@@ -41,7 +52,7 @@ class TextBlock(Block, Repeated):
 class EncodedSource(Strict):
     type: Literal["base64"]
     media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
-    data: Annotated[str, Field(min_length=1)]
+    data: NonEmpty
 
 
 class AddressSource(Strict):
@@ -49,7 +60,7 @@ class AddressSource(Strict):
     `--allow-media-folder`."""
 
     type: Literal["url"]
-    url: Annotated[str, Field(min_length=1)]
+    url: NonEmpty
 
 
 class ImageBlock(Block):
@@ -119,6 +130,9 @@ class CustomTool(Block):
     strict: bool | None = None
 
 
+Tools = Annotated[list[Annotated[CustomTool, only_types("a tool", "custom")]], FirstError, Field(max_length=MAX_TOOLS)]
+
+
 class ToolChoice(Strict):
     type: Literal["auto", "any", "tool", "none"]
     name: FunctionName | None = None
@@ -167,7 +181,7 @@ class Conversation(Strict):
     model: str
     messages: Annotated[list[Turn], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
     system: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] | None = None
-    tools: Annotated[list[CustomTool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_format: OutputFormat | None = None
@@ -188,16 +202,14 @@ class CountTokensRequest(Conversation):
     """Asks how many tokens the prompt of a conversation has."""
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+@with_options(shared_rows(_SHARED))
 class MessagesRequest(Conversation):
     """Asks for the next message of a conversation, in Anthropic's form."""
 
     max_tokens: Annotated[int, field_of("max_new_tokens")]
     stream: bool | None = None
     temperature: Annotated[float, field_of("temperature")] | None = None
-    stop_sequences: (
-        Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)] | None
-    ) = None
+    stop_sequences: StopList | None = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     speed: Annotated[Literal["standard"] | None, Field(description="There is one speed.")] = None
@@ -219,6 +231,5 @@ class MessagesRequest(Conversation):
 
     @model_validator(mode="after")
     def _check_frames(self) -> "MessagesRequest":
-        if wants_drafts(self.diffusion) and not self.stream:
-            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        refuse_unseen_drafts(self.diffusion, self.stream)
         return self

@@ -19,6 +19,7 @@ from gesso.server.body import checked
 from gesso.server.chat_models import ChatRequest
 from gesso.server.errors import ApiError
 from gesso.server.messages import EFFORT, MOST_THINKING
+from gesso.server.requests import diffusion_given
 
 
 def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
@@ -47,7 +48,7 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
         "stream": body.stream,
         "stop": body.stop_sequences,
         **body.model_dump(include={"temperature", "top_p", "top_k", "seed"}),
-        "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+        "diffusion": diffusion_given(body.diffusion),
         **_tools(body),
         **_thinking(body),
     }

@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import (
-    MAX_TOOLS,
     AllowedToolChoice,
     Content,
     Effort,
@@ -14,10 +13,11 @@ from gesso.server.message_models import (
     NamedTool,
     Tool,
     ToolChoice,
+    Tools,
 )
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.requests import Sampling
-from gesso.server.schema import Bounded, FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+from gesso.server.schema import Bounded, FunctionName, JsonObject, Strict, contradiction, only, refused
 
 MEDIA_FIELDS = "mm_processor_kwargs."
 
@@ -79,7 +79,7 @@ class ChatRequest(Sampling):
     max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
-    tools: Annotated[list[Tool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tools: Tools | None = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None

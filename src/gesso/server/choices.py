@@ -68,11 +68,14 @@ class Choices:
         receive: Receive,
         trace: InferenceTrace | None = None,
         of_prompt: int = 1,
+        copies: str = "n",
     ) -> "Choices":
-        """Queues all of them, or none.
+        """Queues all of them, or none. They take turns with those of other requests, and are no more than half of the
+        queue.
 
         Args:
             of_prompt: how many of them, one after the other, have the same prompt.
+            copies: the field that said so.
 
         Raises:
             UserError: a bad request.
@@ -80,17 +83,17 @@ class Choices:
             ClosingError: the service takes no more.
             ApiError: they would never fit, or the client has gone meanwhile.
         """
-        limits = service.limits
-        if len(requests) > limits.max_num_seqs + limits.max_waiting:
-            param = "n" if of_prompt > 1 else "prompt"
-            most = limits.max_num_seqs + limits.max_waiting
-            raise ApiError(400, f"{len(requests)} choices are more than the {most} this server holds", param=param)
+        limits, group = service.limits, object()
+        most = limits.max_num_seqs + -(-limits.max_waiting // 2)
+        if len(requests) > most:
+            message = f"{len(requests)} choices are more than the {most} that this server takes of one request"
+            raise ApiError(400, message, param=copies if of_prompt > 1 else "prompt")
         choices = cls(metrics, record, trace, of_prompt)
         prepared: list[PreparedRequest] = []
 
         def prepare() -> None:
             # One by one: those that are prepared are given up where the next one is refused.
-            prepared.extend(service.prepare(request) for request in requests)
+            prepared.extend(service.prepare(replace(request, group=group)) for request in requests)
 
         def queue() -> None:
             if trace is not None:

@@ -6,19 +6,19 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
 from gesso.engine.prompt import Prompt
-from gesso.server.answers import ControlAnswer, respond
+from gesso.server.answers import Answer, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
 from gesso.server.option_fields import field_of
-from gesso.server.schema import Strict, contradiction
+from gesso.server.schema import NonEmpty, Strict, contradiction
 
 
 class ChooseRequest(Strict):
@@ -26,10 +26,8 @@ class ChooseRequest(Strict):
 
     model: str
     messages: Messages | None = None
-    prompt: Annotated[str, StringConstraints(min_length=1)] | None = None
-    options: Annotated[
-        list[Annotated[str, StringConstraints(min_length=1)]], Field(min_length=2, max_length=MOST_OPTIONS)
-    ]
+    prompt: NonEmpty | None = None
+    options: Annotated[list[NonEmpty], Field(min_length=2, max_length=MOST_OPTIONS)]
     seed: Annotated[int, field_of("seed")] | None = None
     user: str | None = None
 
@@ -52,7 +50,7 @@ class ChosenOption(BaseModel):
     tokens: int
 
 
-class Chosen(ControlAnswer):
+class Chosen(Answer):
     """Holds the scores of all answers, in the order in which they were given."""
 
     object: Literal["choice"]

@@ -98,7 +98,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
         for prompt in _prompts(body)
         for choice in range(number)
     ]
-    return await context.submit(requests, http, number)
+    return await context.submit(requests, http, number, "best_of" if body.best_of else "n")
 
 
 def _chosen(body: CompletionRequest, results: list[GenerationResult]) -> tuple[list[GenerationResult], dict[str, Any]]:

@@ -136,7 +136,9 @@ class Context:
             "system_fingerprint": self.fingerprint,
         }
 
-    async def submit(self, requests: Sequence[Request], http: HttpRequest, of_prompt: int = 1) -> Choices:
+    async def submit(
+        self, requests: Sequence[Request], http: HttpRequest, of_prompt: int = 1, copies: str = "n"
+    ) -> Choices:
         """Queues the choices of an HTTP request, `of_prompt` of each prompt; see `Choices.submit`."""
         record: Record = http.state.record
         trace = None
@@ -144,7 +146,8 @@ class Context:
             adapter = "" if requests[0].adapter is None else f":{requests[0].adapter}"
             name = f"{self.settings.served_model_name}{adapter}"
             trace = InferenceTrace(record.span, http.url.path, name, requests)
-        return await Choices.submit(self.service, self.metrics, record, requests, http.receive, trace, of_prompt)
+        receive = http.receive
+        return await Choices.submit(self.service, self.metrics, record, requests, receive, trace, of_prompt, copies)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
         """Runs a job to its end among all other requests.

@@ -5,21 +5,21 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.control.edit import CONTEXT, STRENGTH, EditResult, edit
 from gesso.control.selection import Lines, Selection, selection_of
 from gesso.errors import OptionError, TextError
-from gesso.server.answers import ControlAnswer, DiffusionReport, Usage, respond
+from gesso.server.answers import Answer, DiffusionReport, Usage, respond
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, said
 from gesso.server.option_fields import field_of
 from gesso.server.report import diffusion_report, usage
 from gesso.server.requests import Diffusion
-from gesso.server.schema import Strict, contradiction
+from gesso.server.schema import NonEmpty, Strict, contradiction
 
 _OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames", "begin")
 """Fields of `diffusion` that an edit decides itself."""
@@ -29,10 +29,10 @@ class EditRequest(Strict):
     """Asks for a change of a text, in the whole of it or in a part: lines, or the place where a text stands."""
 
     model: str
-    text: Annotated[str, StringConstraints(min_length=1)]
-    instruction: Annotated[str, StringConstraints(min_length=1)]
+    text: NonEmpty
+    instruction: NonEmpty
     lines: str | Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
-    match: Annotated[str, StringConstraints(min_length=1)] | None = None
+    match: NonEmpty | None = None
     strength: Annotated[float, field_of("strength")] | None = None
     context: Annotated[int, Field(ge=0)] | None = None
     seed: Annotated[int, field_of("seed")] | None = None
@@ -59,7 +59,7 @@ class EditRequest(Strict):
         return Lines(*self.lines) if isinstance(self.lines, list) else selection_of(self.lines, self.match)
 
 
-class Edited(ControlAnswer):
+class Edited(Answer):
     """Holds the whole text after the edit, and what replaced the selection."""
 
     object: Literal["edit"]

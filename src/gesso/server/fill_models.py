@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from gesso.server.answers import ControlAnswer
+from gesso.server.answers import Answer
 from gesso.server.option_fields import field_of
 from gesso.server.requests import MAX_TEXT, Diffusion, wants_drafts
 from gesso.server.schema import Strict, contradiction
@@ -56,7 +56,7 @@ class FilledPart(Alternative):
     alternatives: list[Alternative]
 
 
-class Filled(ControlAnswer):
+class Filled(Answer):
     """Holds the text without holes, and each of them in order."""
 
     object: Literal["fill"]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
@@ -12,15 +12,15 @@ from gesso.server.answers import ChatChoice, ChatChunk, ChatCompletion, ChunkCho
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.fill import insert
-from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion, wants_drafts
-from gesso.server.schema import FirstError, Strict, contradiction, only
+from gesso.server.option_fields import field_of, shared_rows, with_options
+from gesso.server.requests import MAX_TEXT, CompletionRequest, Diffusion, diffusion_given, wants_drafts
+from gesso.server.schema import Stop, Strict, contradiction, only
 from gesso.server.stream import DONE, data
 
 _SHARED = ("temperature", "top_p", "top_k")
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+@with_options(shared_rows(_SHARED))
 class FimRequest(Strict):
     """Asks for what stands between a text and its suffix."""
 
@@ -28,11 +28,7 @@ class FimRequest(Strict):
     prompt: Annotated[str, Field(max_length=MAX_TEXT)]
     suffix: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
     max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
-    stop: (
-        Annotated[str, StringConstraints(min_length=1)]
-        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)]
-        | None
-    ) = None
+    stop: Stop | None = None
     random_seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     stream: bool | None = None
     min_tokens: Annotated[int | None, only(0, because="an answer ends where it ends")] = None
@@ -58,7 +54,7 @@ def fim_routes(context: Context) -> APIRouter:
         given: dict[str, Any] = {
             **body.model_dump(include={"model", "prompt", "suffix", "max_tokens", "stop", *_SHARED}),
             "seed": body.random_seed,
-            "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+            "diffusion": diffusion_given(body.diffusion),
         }
         filled = await insert(context, checked(CompletionRequest, given), http)
         (found,) = filled.choices

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
@@ -18,8 +18,7 @@ from gesso.server.context import Context
 from gesso.server.fill import run_fill, stopped
 from gesso.server.fill_models import Text
 from gesso.server.option_fields import field_of
-from gesso.server.requests import MAX_STOP
-from gesso.server.schema import FirstError, Strict, only
+from gesso.server.schema import FirstError, StopList, Strict, only
 
 MAX_EXTRA = 256
 INFILL = "Fill in what is missing at the cursor."
@@ -64,7 +63,7 @@ class InfillRequest(Strict):
     top_p: Annotated[float, field_of("top_p")] | None = None
     seed: Annotated[int, Field(ge=-1, lt=2**63)] | None = None
     """-1 draws a fresh one."""
-    stop: Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)] | None = None
+    stop: StopList | None = None
     stream: Annotated[bool | None, only(False, because="an infill is not streamed")] = None
     response_fields: Annotated[list[str], FirstError, Field(max_length=64)] | None = None
     """Fields to answer with; `a/b` takes `b` out of `a` under that name. What there is not is left out."""

@@ -1,12 +1,11 @@
 """Declares the messages and tools that clients send, as parts of their bodies."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Parsed, Repeated, Strict, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Parsed, Repeated, Strict, refused
 
 MAX_MESSAGES = 2048
 MAX_TOOLS = 128
@@ -16,17 +15,17 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a client wants the model to think, in OpenAI's words."""
 
 
-def _only(*known: str) -> Callable[[Any], Any]:
-    """Refuses parts of other types by name."""
+def only_types(what: str, *known: str) -> BeforeValidator:
+    """Refuses things of other types by name, before a field that they have or lack is."""
 
-    def check(part: Any) -> Any:
-        kind = part.get("type") if isinstance(part, dict) else None
+    def check(thing: Any) -> Any:
+        kind = thing.get("type") if isinstance(thing, dict) else None
         if isinstance(kind, str) and kind not in known:
-            message = f"a part of type {kind} is not supported here, only {', '.join(known)}"
+            message = f"{what} of type {kind} is not supported here, only {', '.join(known)}"
             raise PydanticCustomError("refused", "{message}", {"message": message})
-        return part
+        return thing
 
-    return check
+    return BeforeValidator(check)
 
 
 def _tag(part: Any) -> str:
@@ -41,7 +40,7 @@ class TextPart(Strict):
 
 
 class ImageUrl(Strict):
-    url: Annotated[str, Field(min_length=1)]
+    url: NonEmpty
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
     detail: Literal["auto", "low", "high", "original"] | None = None
     """low: at most 70 soft tokens; high and original: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or as the
@@ -54,7 +53,7 @@ class ImagePart(Strict):
 
 
 class VideoUrl(Strict):
-    url: Annotated[str, Field(min_length=1)]
+    url: NonEmpty
 
 
 class VideoPart(Strict):
@@ -67,10 +66,10 @@ _MediaPart = Annotated[
     | Annotated[ImagePart, Tag("image_url part")]
     | Annotated[VideoPart, Tag("video_url part")],
     Discriminator(_tag),
-    BeforeValidator(_only("text", "image_url", "video_url")),
+    only_types("a part", "text", "image_url", "video_url"),
 ]
 _Parts = Annotated[
-    list[Annotated[TextPart, BeforeValidator(_only("text"))]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
+    list[Annotated[TextPart, only_types("a part", "text")]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
 ]
 Content = str | _Parts
 MediaContent = str | Annotated[list[_MediaPart], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
@@ -143,6 +142,9 @@ class Function(Strict):
 class Tool(Strict):
     type: Literal["function"]
     function: Function
+
+
+Tools = Annotated[list[Annotated[Tool, only_types("a tool", "function")]], FirstError, Field(max_length=MAX_TOOLS)]
 
 
 class NamedFunction(Strict):

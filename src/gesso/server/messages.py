@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
+from gesso.diffusion.logits_processing import NEVER
 from gesso.server.chat_models import ChatRequest, ObjectFormat, SchemaFormat
 from gesso.server.errors import ApiError
 from gesso.server.message_models import AssistantMessage, Message, NamedTool
@@ -17,8 +18,6 @@ MOST_THINKING = 0.75
 """Share of an answer's tokens that reasoning may take, so that there is always room for the rest."""
 EFFORT = {"low": 0.25, "medium": 0.5, "high": MOST_THINKING, "xhigh": MOST_THINKING, "max": MOST_THINKING}
 """The same by the words of clients, of whom some have more words than there are shares."""
-NEVER = -100.0
-"""The logit bias that keeps a token out."""
 
 
 class Vocabulary(Protocol):
@@ -151,7 +150,7 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
         options |= request.mm_processor_kwargs.options()
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
-    thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))
+    thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens), pinned="canvas" in options)
     if request.tools and request.tool_choice != "none":
         options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.allowed_tools]
         if request.asks_for_calls:
@@ -164,8 +163,8 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
     return {name: value for name, value in {**options, **thinking}.items() if value is not None}
 
 
-def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:
-    """`thinking` and how long; empty where the model answers at once."""
+def _thinking(request: ChatRequest, max_tokens: int, *, pinned: bool) -> dict[str, Any]:
+    """`thinking` and how long; empty where the model answers at once, as it does where tokens are `pinned`."""
     template = request.chat_template_kwargs
     switch = template.enable_thinking if template else None
     inner = template.thinking_budget if template else None
@@ -181,6 +180,10 @@ def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:
         raise _contradiction("thinking_budget", "contradicts chat_template_kwargs.enable_thinking")
     if off or (effort is None and budget is None and not switch):
         return {}
+    if pinned:
+        asked = "thinking_budget" if budget is not None else "reasoning_effort"
+        asked = "chat_template_kwargs.enable_thinking" if budget is None and effort is None else asked
+        raise _contradiction(asked, "must be left out beside diffusion.canvas")
     if budget is None:
         return {"thinking": True, "thinking_share": EFFORT[effort or "high"]}
     if budget >= max_tokens:

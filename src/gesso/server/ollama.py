@@ -24,7 +24,7 @@ from gesso.server.fill import insert
 from gesso.server.ollama_catalogue import plain_name
 from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
 from gesso.server.report import report_of, token_logprobs
-from gesso.server.requests import CompletionRequest
+from gesso.server.requests import CompletionRequest, diffusion_given
 from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall
@@ -96,14 +96,16 @@ def _name(context: Context, body: OllamaRequest) -> str:
 def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
     """Fields of any completion."""
     options = body.options
-    given: dict[str, Any] = {"model": name, "stream": body.streams or None}
+    given: dict[str, Any] = {
+        "model": name,
+        "stream": body.streams or None,
+        "diffusion": diffusion_given(body.diffusion),
+    }
     if options is not None:
         given |= options.model_dump(include={"temperature", "top_p", "top_k", "seed", "stop"}, exclude_none=True)
         if options.seed == -1:
             del given["seed"]
         given["max_tokens"] = None if options.num_predict in (None, -1, -2) else options.num_predict
-    if body.diffusion is not None:
-        given["diffusion"] = body.diffusion.model_dump(exclude_unset=True)
     return given
 
 

@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Tool
-from gesso.server.option_fields import rows_under, with_options
-from gesso.server.requests import MAX_STOP, Diffusion, wants_drafts
-from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only
+from gesso.server.option_fields import shared_rows, with_options
+from gesso.server.requests import Diffusion, wants_drafts
+from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Stop, Strict, contradiction, only
 
 _SHARED = ("temperature", "top_p", "top_k")
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
@@ -20,7 +20,7 @@ OTHER_CUT = "likelihoods are cut by top_p and top_k"
 NO_MIROSTAT = "taken, because it does not change the answer: mirostat is off"
 
 
-Images = Annotated[list[Annotated[str, Field(min_length=1)]], FirstError, Field(max_length=MAX_PARTS)] | None
+Images = Annotated[list[NonEmpty], FirstError, Field(max_length=MAX_PARTS)] | None
 """Encoded files in base64."""
 
 
@@ -59,7 +59,7 @@ class OllamaMessage(Strict):
         return value
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+@with_options(shared_rows(_SHARED))
 class ModelOptions(Strict):
     """Sets what one request may set. What would change the answer and cannot be had is refused."""
 
@@ -69,11 +69,7 @@ class ModelOptions(Strict):
     """Most tokens of the answer; -1 and -2: as many as there is room for by default."""
     num_ctx: Annotated[int, Field(ge=1)] | None = None
     """Tokens that there must be room for."""
-    stop: (
-        Annotated[str, StringConstraints(min_length=1)]
-        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)]
-        | None
-    ) = None
+    stop: Stop | None = None
     repeat_penalty: Annotated[float | None, only(1, 1.0, because=f"only 1: {NO_PENALTY}")] = None
     presence_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
     frequency_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None

@@ -3,7 +3,7 @@
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, create_model
@@ -78,6 +78,12 @@ def rows_under(prefix: str) -> Mapping[str, Option]:
     """Finds the options whose fields stand in one object of a request, by the names of the fields."""
     fields = {row.field: row for row in engine_options().values() if row.field is not None}
     return {field.removeprefix(prefix): row for field, row in fields.items() if field.startswith(prefix)}
+
+
+def shared_rows(names: Container[str]) -> Mapping[str, Option]:
+    """Finds those of the options whose fields stand in a request itself that another interface calls by the same
+    `names`."""
+    return {name: row for name, row in rows_under("").items() if name in names}
 
 
 def with_options(rows: Mapping[str, Option]) -> Callable[[type[M]], type[M]]:

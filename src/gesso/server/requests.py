@@ -7,19 +7,10 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, model_validat
 from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS, SAMPLING
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.schema import (
-    Bounded,
-    FirstError,
-    JsonObject,
-    Strict,
-    TokenId,
-    contradiction,
-    only,
-)
+from gesso.server.schema import Bounded, FirstError, JsonObject, Stop, Strict, TokenId, contradiction, only
 
 MAX_CHOICES = 8
 MAX_PROMPTS = 32
-MAX_STOP = 16
 MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
@@ -44,6 +35,21 @@ class Diffusion(Strict):
 def wants_drafts(diffusion: Diffusion | None) -> bool:
     """Says whether a request asks for a frame of every denoising step."""
     return diffusion is not None and diffusion.draft_frames
+
+
+def diffusion_given(diffusion: Diffusion | None) -> dict[str, Any] | None:
+    """Returns what was given of it, as the body of another interface has it; None where there is none."""
+    return None if diffusion is None else diffusion.model_dump(exclude_unset=True)
+
+
+def refuse_unseen_drafts(diffusion: Diffusion | None, stream: bool | None) -> None:
+    """Refuses frames of denoising steps where no stream shows them.
+
+    Raises:
+        PydanticCustomError: they are asked for.
+    """
+    if wants_drafts(diffusion) and not stream:
+        raise contradiction("diffusion.draft_frames", "needs stream: true")
 
 
 class StreamOptions(Strict):
@@ -76,11 +82,7 @@ class Sampling(Strict):
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
-    stop: (
-        Annotated[str, StringConstraints(min_length=1)]
-        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)]
-        | None
-    ) = None
+    stop: Stop | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     logit_bias: (
         Annotated[
@@ -102,8 +104,7 @@ class Sampling(Strict):
     def _check_stream(self) -> "Sampling":
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")
-        if wants_drafts(self.diffusion) and not self.stream:
-            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        refuse_unseen_drafts(self.diffusion, self.stream)
         return self
 
 

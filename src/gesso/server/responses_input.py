@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from gesso.server.body import checked
 from gesso.server.chat_models import ChatRequest
 from gesso.server.errors import ApiError, from_validation
+from gesso.server.requests import diffusion_given
 from gesso.server.responses_models import (
     LOGPROBS,
     AllowedFunctions,
@@ -47,7 +48,7 @@ def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> 
         "max_tokens": body.max_output_tokens,
         "stream": body.stream,
         **body.model_dump(include={"temperature", "top_p", "top_k", "seed", "parallel_tool_calls"}),
-        "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+        "diffusion": diffusion_given(body.diffusion),
         "structured_outputs": _plain(body.structured_outputs),
         "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,
         "response_format": _format(body),

@@ -7,14 +7,15 @@ from pydantic_core import PydanticCustomError
 
 from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
-from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort
-from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.requests import NO_PADDING, Diffusion, StructuredOutputs, wants_drafts
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Effort, only_types
+from gesso.server.option_fields import field_of, shared_rows, with_options
+from gesso.server.requests import NO_PADDING, Diffusion, StructuredOutputs, refuse_unseen_drafts
 from gesso.server.schema import (
     Bounded,
     FirstError,
     FunctionName,
     JsonObject,
+    NonEmpty,
     Parsed,
     Repeated,
     Strict,
@@ -42,7 +43,7 @@ class TextPart(Repeated):
 
 class ImagePart(Strict):
     type: Literal["input_image"]
-    image_url: Annotated[str, Field(min_length=1)]
+    image_url: NonEmpty
     """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
     detail: Literal["auto", "low", "high", "original"] | None = None
     file_id: Annotated[None, refused("no files are kept here; give image_url")] = None
@@ -178,7 +179,12 @@ class ResponsesPrompt(Strict):
     instructions: str | None = None
     previous_response_id: str | None = None
     text: TextConfig | None = None
-    tools: Annotated[list[FunctionTool], FirstError, Field(max_length=MAX_TOOLS)] | None = None
+    tools: (
+        Annotated[
+            list[Annotated[FunctionTool, only_types("a tool", "function")]], FirstError, Field(max_length=MAX_TOOLS)
+        ]
+        | None
+    ) = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
@@ -190,7 +196,7 @@ class CountInputTokens(ResponsesPrompt):
     """Asks how many tokens the prompt of a response has."""
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+@with_options(shared_rows(_SHARED))
 class ResponsesRequest(ResponsesPrompt):
     """Asks for an answer, by itself or after an earlier response."""
 
@@ -223,8 +229,7 @@ class ResponsesRequest(ResponsesPrompt):
 
     @model_validator(mode="after")
     def _check_together(self) -> "ResponsesRequest":
-        if wants_drafts(self.diffusion) and not self.stream:
-            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        refuse_unseen_drafts(self.diffusion, self.stream)
         if self.stream_options is not None and not self.stream:
             raise contradiction("stream_options", "needs stream: true")
         if self.top_logprobs is not None and LOGPROBS not in (self.include or ()):

@@ -22,6 +22,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 MOST_FIELDS = 128
 """Members of an object that a body declares: more are refused before each of them is looked at."""
+MAX_STOP = 16
 MOST_ENTRIES = 2**13
 """Entries of an object whose keys are free."""
 
@@ -127,6 +128,9 @@ def _finite(value: Any) -> Any:
 
 FirstError: Any = Field(fail_fast=True)
 """Annotates a list whose first wrong item is enough to know of."""
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+StopList = Annotated[list[NonEmpty], FirstError, Field(max_length=MAX_STOP)]
+Stop = NonEmpty | StopList
 Bounded = BeforeValidator(_few)
 """Annotates an object whose keys are free: it has a bounded number of entries."""
 Parsed = Annotated[Any, Field(description="what the client's library read the text as: taken, and not looked at")]

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field, model_validator
 from starlette.requests import Request as HttpRequest
 
-from gesso.engine.prompt import PromptReader, encode_text
+from gesso.engine.prompt import encode_text
 from gesso.errors import TextError
 from gesso.server.answers import Text, Tokens
 from gesso.server.body import JsonRoute
@@ -49,7 +49,6 @@ def token_routes(context: Context) -> APIRouter:
     """Makes the routes of tokens over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
-    reader = PromptReader(engine.tokenizer, engine.template, engine.config, engine.runner.vision)
 
     def read(body: TokenizeRequest, messages: Sequence[Mapping[str, Any]]) -> Tokens:
         tokens = ids(body, messages)
@@ -68,7 +67,7 @@ def token_routes(context: Context) -> APIRouter:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
-        prompt = reader.read(
+        prompt = engine.prompts.read(
             messages,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],

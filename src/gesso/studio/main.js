@@ -5,7 +5,7 @@ import { toolsOf } from "./chat/calls.js";
 import { Chat } from "./chat/chat.js";
 import { Composer } from "./chat/composer.js";
 import { Examples } from "./chat/examples.js";
-import { keep, kept } from "./chat/kept.js";
+import { keepWithTab } from "./chat/kept.js";
 import { CompareView } from "./compare/view.js";
 import { Editor } from "./edit/editor.js";
 import { htmlOf, Preview, textAt } from "./preview/preview.js";
@@ -100,10 +100,7 @@ const chat = new Chat({
 
 const composer = new Composer(chat, () => ({ model: model.value, sees: props.modalities?.vision === true, most: props.max_images ?? 1 }));
 
-const examples = new Examples((text) => {
-  composer.prompt.value = text;
-  composer.prompt.focus();
-});
+const examples = new Examples((text) => composer.suggest(text));
 
 /** Takes away what was said of an earlier request. */
 function begin() {
@@ -297,8 +294,6 @@ byId("trace-file").addEventListener("change", (/** @type {any} */ event) => {
   void openTrace(event.target.files[0]);
   event.target.value = ""; // the same one may be chosen again
 });
-addEventListener("pagehide", () => keep(chat.conversation.turns));
-const before = kept();
-if (before.length) chat.restore(before);
+keepWithTab(chat);
 pageControls();
 void load();

@@ -2,8 +2,8 @@
 
 import json
 import random
-from typing import Any
 
+from gesso.json_files import unique_members
 from gesso.tasks.base import Example, Task
 from gesso.tasks.words import CITIES, COLOURS, ITEMS
 
@@ -50,11 +50,4 @@ def same_json(reference: str, text: str) -> bool:
 
 def _canonical(text: str) -> str:
     # Compared as text because Python finds 1, 1.0 and True equal.
-    return json.dumps(json.loads(text, object_pairs_hook=_unique), sort_keys=True)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object has the same key twice")
-    return found
+    return json.dumps(json.loads(text, object_pairs_hook=unique_members), sort_keys=True)

@@ -108,6 +108,10 @@ class Tokenizer:
             self._pieces[index] = self.decode([index])
         return self._pieces[index]
 
+    def special_piece(self, ids: Sequence[int]) -> str | None:
+        """Returns the first special token among `ids`, as text; None where there is none."""
+        return next((self.piece(index) for index in ids if index in self.special_ids), None)
+
     def piece_bytes(self, index: int) -> bytes:
         """Returns the bytes of one token by itself: those of `piece`, or the part of a character that the token is."""
         text = self.piece(index)

@@ -18,13 +18,12 @@ from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, ConfigError, TrainingError
 from gesso.json_files import read_json
-from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
-from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter, unlike_layer
 from gesso.models.base_weights import numbers_of
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.models.loading import load_folder, read_generation_defaults
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from gesso.models.saving import save_folder, write_safetensors
 from gesso.models.staging import staged
 from gesso.models.vision_loading import load_vision

@@ -2,65 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
 
 from gesso.config import ModelShape
 from gesso.engine.markers import Markers
-from gesso.errors import DataError, OptionError, UserError
+from gesso.errors import DataError, UserError
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.train.data_config import FileDataConfig
 from gesso.train.data_images import ImageReader
 from gesso.vision.preprocess import PreparedImage
-from gesso.vision.size import BUDGETS
-
-Thinking = Literal["keep", "strip"]
-
-
-@dataclass(frozen=True, slots=True)
-class FileDataConfig:
-    """Configures how lines become examples, and in which order they come.
-
-    Raises:
-        OptionError: an impossible value.
-    """
-
-    max_length: int
-    """Tokens of prompt and answer together. Longer examples are left out; text is cut instead."""
-    held_out: float = 0.0
-    """Share of the lines kept for evaluation, chosen by a hash of each line."""
-    thinking: Thinking = "keep"
-    """keep: a turn with reasoning is prompted for with thinking on, and its reasoning is part of the answer."""
-    raw_pairs: bool = False
-    """Renders pairs without the chat template: bos and the prompt as it is, the completion as it is and eos."""
-    bucketed: bool = True
-    """Puts examples of like length into one batch."""
-    seed: int = 0
-    """Seed of the order alone; it decides nothing else."""
-    vary_copies: float = 0.0
-    """Share of the times an example is read that the words its answer takes from its prompt are others."""
-    image_budget: int | None = None
-    """Soft tokens that an image takes at most, where its part names no budget; None is the model's own."""
-
-    def __post_init__(self) -> None:
-        if self.max_length < 2:
-            raise OptionError(f"max_length must be at least 2, got {self.max_length}", option="max_length")
-        if not 0 <= self.held_out < 0.5:
-            raise OptionError(f"held_out must be at least 0 and below 0.5, got {self.held_out}", option="held_out")
-        if not 0 <= self.vary_copies <= 1:
-            raise OptionError(
-                f"vary_copies must be at least 0 and at most 1, got {self.vary_copies:g}", option="vary_copies"
-            )
-        if self.thinking not in get_args(Thinking):
-            known = ", ".join(get_args(Thinking))
-            raise OptionError(f"thinking {self.thinking!r} does not exist; known: {known}", option="thinking")
-        if self.seed < 0:
-            raise OptionError(f"seed must be at least 0, got {self.seed}", option="seed")
-        if self.image_budget not in (None, *BUDGETS):
-            known = ", ".join(map(str, BUDGETS))
-            raise OptionError(f"image_budget must be one of {known}, got {self.image_budget}", option="image_budget")
 
 
 class DataEncoder:

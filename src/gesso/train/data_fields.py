@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gesso.errors import DataError
+from gesso.json_files import RepeatedKeyError, unique_members
 from gesso.text.output import CHANNEL, CHANNEL_END
 from gesso.train.data_keys import LINE_KEYS, OTHER_FORMATS, note, refuse_preferences, require_known, used_fields
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""May stand before the first line of a file."""
 CHANGED = "put it back as it was to go on, or train into another --out"
 """What to do about a file that changed while a run reads it."""
 MESSAGE_KEYS = {
@@ -41,16 +40,6 @@ LEADING_REASONING = re.compile(
     rf"\s*{re.escape(OPEN_REASONING)}(?P<reasoning>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
 )
 ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Makes an object of its pairs; of a key that stands twice, JSON does not say which value counts."""
-    fields: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in fields:
-            raise DataError(f"the key {key[:80]!r} stands twice in one object")
-        fields[key] = value
-    return fields
 
 
 def parse_line(line: bytes, known: Sequence[str]) -> dict[str, Any]:
@@ -91,9 +80,9 @@ def _as_context(message: object) -> object:
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        fields = json.loads(line.decode("utf-8"), object_pairs_hook=_without_repeats)
-    except DataError:
-        raise
+        fields = json.loads(line.decode("utf-8"), object_pairs_hook=unique_members)
+    except RepeatedKeyError as error:
+        raise DataError(str(error)) from None
     except UnicodeDecodeError as error:
         raise DataError(f"no UTF-8 (byte {error.start + 1})", hint=OTHER_FORMATS) from None
     except json.JSONDecodeError as error:

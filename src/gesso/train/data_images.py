@@ -9,7 +9,8 @@ from typing import Any
 from gesso.engine.media import Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
-from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED, parse_example
+from gesso.train.data_fields import CHANGED, parse_example
+from gesso.train.numbered_lines import numbered_lines, told_with
 from gesso.vision import NO_VISION
 from gesso.vision.preprocess import PreparedImage
 from gesso.vision.size import DEFAULT_BUDGET
@@ -107,19 +108,17 @@ def most_images(files: Sequence[Path]) -> int:
     most = 0
     for path in files:
         try:
-            with path.open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    try:
-                        most = max(most, _images_in(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line))
-                    except DataError as error:
-                        raise DataError(f"{path}, line {number}: {error}", hint=error.hint) from None
+            with path.open("rb") as file:
+                for number, line in numbered_lines(file):
+                    with told_with(f"{path}, line {number}"):
+                        most = max(most, _images_in(line))
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from None
     return most
 
 
 def _images_in(line: bytes) -> int:
-    messages = parse_example(line, set()).get("messages") if line.strip() else None
+    messages = parse_example(line, set()).get("messages")
     if not isinstance(messages, list):
         return 0
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]

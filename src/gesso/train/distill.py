@@ -29,7 +29,7 @@ from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule, start_model
-from gesso.train.two_pass import first_passes, mixed_embeddings, next_token_loss, rows_at_a_time
+from gesso.train.two_pass import first_passes, logit_rows, mixed_embeddings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,11 @@ class ConsistencyLoss(LossModule):
         # No module of this one: it is not trained, and not saved.
         self.teacher = teacher
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns the mean divergence, and the encoder's mean loss, nats a token."""
-        config, model, device = self.config, self.model, batch.tokens_N.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
-            taught_ND = self.teacher.targets(batch)
-            torch.clear_autocast_cache()
-            whole = encode(model, batch, checkpointing=config.gradient_checkpointing)
-            loss = self._divergence(batch, whole.repeat(batch.canvases_per_example), taught_ND)
-            wanted = config.encoder_loss_weight > 0
-            of_encoder = next_token_loss(model, whole.hidden_ND, batch.targets_N) if wanted else None
-        return loss, torch.zeros((), device=loss.device) if of_encoder is None else of_encoder
-
-    def _divergence(self, batch: Batch, encoded: Encoded, taught_ND: Tensor) -> Tensor:
+    def canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
+        """Returns the mean divergence, nats a token."""
         model = self.model
+        # Before the first passes, which let go the copies of weights that autocast made without a gradient.
+        taught_ND = self.teacher.targets(batch)
         noisy_BC, before_BCD = first_passes(model, batch, encoded, uniform=False)
         hidden_ND = denoise(
             model,
@@ -98,7 +89,7 @@ class ConsistencyLoss(LossModule):
             before_BCD.flatten(0, 1),
             checkpointing=self.config.gradient_checkpointing,
         )
-        rows = rows_at_a_time(model)
+        rows = logit_rows(model.config)
         pieces = zip(taught_ND.split(rows), hidden_ND.split(rows), strict=True)
         parts = [checkpoint(divergence, self.teacher.model, model, *piece, use_reentrant=False) for piece in pieces]
         return torch.stack(parts).sum() / len(hidden_ND)

@@ -38,6 +38,15 @@ class EncoderRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenRows:
+    """Holds rows of tokens that are no whole batch: prompts, or a part of one's examples."""
+
+    tokens_N: Tensor
+    lengths: tuple[int, ...]
+    images: tuple[tuple[EmbeddingSpan, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Bounds neighbouring rows of a batch that are padded to the same length `longest`."""
 

@@ -28,12 +28,13 @@ from gesso.train.estimate_parts import (
     grouped_bytes,
     half_copies,
     held_buffers,
+    moment_bytes,
     part_of,
     probability_bytes,
     routed_bytes,
+    saved_bytes,
 )
-from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
-from gesso.train.muon import is_hidden_matrix
+from gesso.train.estimate_vision import ImageLoad, vision_bytes
 from gesso.train.step import freeze_denoiser
 
 LOGIT_COPIES = 3
@@ -178,7 +179,7 @@ def estimate(
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
-        optimizer=_moments(model, optimizer, parts),
+        optimizer=moment_bytes(model.named_parameters(), optimizer, parts),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
         workspace=max(logits, 0 if work.gradient_checkpointing else probability_bytes(config, work))
@@ -192,16 +193,6 @@ def estimate(
     )
 
 
-def _moments(model: DiffusionGemma, optimizer: Optimizer, parts: int) -> int:
-    total = 0.0
-    for name, parameter in model.named_parameters():
-        alone = optimizer == "muon" and is_hidden_matrix(name, parameter)
-        total += (
-            part_of(parameter, parts) * parameter.requires_grad * (MUON_BYTES if alone else MOMENT_BYTES[optimizer])
-        )
-    return int(total)
-
-
 def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
     config, device = model.config, work.device_type
@@ -209,7 +200,7 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     scored = max(work.examples * answer, work.canvas_rows)
     training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
-    first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size))) if work.canvases else 0
+    first = 2 * min(scored, two_pass.logit_rows(config)) if work.canvases else 0
     return 4 * config.vocab_size * max(training, first)
 
 
@@ -273,25 +264,16 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
     batch, config = _meta_batch(work), model.config
     rows = work.examples * work.own_tokens, work.canvas_rows
     beside = [len(config.layers) * grouped_bytes(config, count) * work.groups for count in rows]
-    own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in own:
-            storages[storage._cdata] = storage  # held, so that no later one takes its place
-        return tensor
-
     way = counted_in_groups() if work.groups else nullcontext()
-    with way, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with way, saved_bytes(model) as counted:
         encoded = forward.encode(model, batch, context=work.context).repeat(work.canvases_per_example)
-        encoder = sum(storage.nbytes() for storage in storages.values())
+        encoder = counted()
         if not work.canvases:
             return encoder + beside[0], 0
         count = len(batch.noisy_BC)
         self_conditioning = torch.zeros(count * work.own_width, config.hidden_size, device="meta", dtype=model.dtype)
         forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, self_conditioning)
-    denoiser = sum(storage.nbytes() for storage in storages.values()) - encoder
+    denoiser = counted() - encoder
     return encoder + beside[0], denoiser + beside[1]
 
 

@@ -1,30 +1,74 @@
-"""Counts what one process of a run of several holds, whose experts lie apart (`gesso.train.expert_parallel`) or not.
+"""Counts what autograd and an optimizer keep, and what one process of a run of several holds, whose experts lie apart
+(`gesso.train.expert_parallel`) or not.
 
 Of experts that lie apart a process has its own ones. All other parameters lie in parts as well (FSDP), and are whole
 for the time of their layer; those outside the layers for the time of a pass. Packed weights other than such experts'
 are whole in every process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.nn.grouped_products import padded_rows
 from gesso.train.attention import CPU_NUMBERS, NUMBERS
+from gesso.train.config import Optimizer
 from gesso.train.encoder_rows import group_rows
+from gesso.train.muon import is_hidden_matrix
 
 if TYPE_CHECKING:
     from gesso.train.estimate import Workload
 
+MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
+"""Bytes of AdamW's two moments for each number trained; 8-bit ones come with an fp32 scale for every 256."""
+MUON_BYTES = 4.0
+"""Bytes of the one moment that Muon has of its matrices."""
 PROBABILITY_BYTES = 13
 """Bytes for each of the probabilities that are there at a time: scores in half precision, with a mask in fp32, their
 softmax and its gradient."""
 ROUTED_COPIES = 4
 """Rows sent, rows arrived, their experts' answers, and answers come back."""
+
+
+@contextmanager
+def saved_bytes(module: nn.Module, without: tuple[int, ...] = ()) -> Iterator[Callable[[], int]]:
+    """Yields a function that counts the bytes that autograd keeps of passes in this context, those of the module's own
+    tensors aside.
+
+    Args:
+        without: last dimensions of tensors that are not counted.
+    """
+    own = {t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers())}
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own and not (without and tensor.shape[-len(without) :] == without):
+            storages[storage._cdata] = storage  # held, so that no later one takes its place
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield lambda: sum(storage.nbytes() for storage in storages.values())
+
+
+def moment_bytes(parameters: Iterable[tuple[str, nn.Parameter]], optimizer: Optimizer, processes: int = 1) -> int:
+    """Returns the bytes of the optimizer's moments of those parameters that are trained, in a process.
+
+    Args:
+        processes: over which the parameters lie.
+    """
+    total = 0.0
+    for name, parameter in parameters:
+        alone = optimizer == "muon" and is_hidden_matrix(name, parameter)
+        each = MUON_BYTES if alone else MOMENT_BYTES[optimizer]
+        total += part_of(parameter, processes) * parameter.requires_grad * each
+    return int(total)
 
 
 def part_of(tensor: Tensor, processes: int) -> int:

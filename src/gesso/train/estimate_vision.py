@@ -4,18 +4,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from gesso.models.vision_config import VisionConfig
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.image_embeddings import KEPT_BYTES
 from gesso.train.config import Optimizer
-from gesso.train.muon import is_hidden_matrix
-
-MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
-"""Bytes of AdamW's two moments for each number trained; 8-bit ones come with an fp32 scale for every 256."""
-MUON_BYTES = 4.0
-"""Bytes of the one moment that Muon has of its matrices."""
+from gesso.train.estimate_parts import moment_bytes, saved_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +46,15 @@ def vision_bytes(
         embeddings = examples * load.images * load.soft_tokens * hidden_size
         work = patches**2 * widest
         return dtype.itemsize * (numbers + work + embeddings) + min(KEPT_BYTES, dtype.itemsize * embeddings)
-    moments = sum(
-        p.numel() * (MUON_BYTES if optimizer == "muon" and is_hidden_matrix(name, p) else MOMENT_BYTES[optimizer])
-        for name, p in vision.named_parameters(prefix="vision")
-    )
+    moments = moment_bytes(vision.named_parameters(prefix="vision"), optimizer)
     half = 2 * numbers if dtype != torch.float32 else 0  # autocast's copies, for the time of a step
-    return 8 * numbers + half + int(moments) + _kept(vision.to(dtype), examples * load.images, patches)
+    return 8 * numbers + half + moments + _kept(vision.to(dtype), examples * load.images, patches)
 
 
 def _kept(vision: VisionModel, images: int, side: int) -> int:
     """Bytes of what autograd keeps of so many square images, parameters aside. Scores are not among it: fused kernels
     do without them, and PyTorch's plain form, which the meta device takes, does not."""
-    own = {t.untyped_storage()._cdata for t in (*vision.parameters(), *vision.buffers())}
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in own and tuple(tensor.shape[-2:]) != (side**2, side**2):
-            storages[storage._cdata] = storage  # held, so that no later one takes its place
-        return tensor
-
     pixels = torch.empty(images, side**2, vision.config.pixels, device="meta")
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_bytes(vision, without=(side**2, side**2)) as counted:
         vision(pixels, side, side)
-    return sum(storage.nbytes() for storage in storages.values())
+    return counted()

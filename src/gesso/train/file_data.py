@@ -26,7 +26,8 @@ from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
-from gesso.train.data_encoder import DataEncoder, FileDataConfig
+from gesso.train.data_config import FileDataConfig
+from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_fields import parse_example
 from gesso.train.data_lines import LineReader
 from gesso.train.data_records import Text

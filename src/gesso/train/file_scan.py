@@ -12,8 +12,9 @@ from typing import BinaryIO
 import numpy as np
 
 from gesso.errors import DataError, TextError, UserError
-from gesso.train.data_fields import BYTE_ORDER_MARK, CHANGED
+from gesso.train.data_fields import CHANGED
 from gesso.train.data_lines import LineReader
+from gesso.train.numbered_lines import BYTE_ORDER_MARK
 
 SPACE = b" \t\r\n"
 EXAMPLE = np.dtype([("file", "<i4"), ("offset", "<i8"), ("part", "<i4"), ("length", "<i4")])

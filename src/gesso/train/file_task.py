@@ -2,14 +2,15 @@
 
 import json
 import random
-from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from gesso.control.grading import message_text
 from gesso.errors import DataError, OptionError
 from gesso.tasks.base import Example, Task
-from gesso.train.data_fields import ASSISTANT, BYTE_ORDER_MARK, parse_example, read_message, read_tools, text_of
+from gesso.train.data_fields import ASSISTANT, parse_example, read_message, read_tools, text_of
+from gesso.train.numbered_lines import numbered_lines, told_with
 
 
 class FileTask(Task):
@@ -28,7 +29,7 @@ class FileTask(Task):
             DataError: a line cannot be asked, which is named, or there is none.
         """
         self.name = path.name
-        self.examples = tuple(_read(path, raw))
+        self.examples = _read(path, raw)
 
     def sample(self, rng: random.Random) -> Example:
         return rng.choice(self.examples)
@@ -44,21 +45,18 @@ class FileTask(Task):
         return text.strip() == example.answer.strip() or _is_same_json(text, example.answer)
 
 
-def _read(path: Path, raw: bool) -> Iterable[Example]:
+def _read(path: Path, raw: bool) -> tuple[Example, ...]:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}", option="data") from None
-    found = False
-    for number, line in enumerate(content.removeprefix(BYTE_ORDER_MARK).split(b"\n"), start=1):
-        if line.strip():
-            try:
-                yield _example(line, path.name, raw)
-            except DataError as error:
-                raise DataError(f"{path}:{number}: {error}", hint=error.hint) from None
-            found = True
+    found = []
+    for number, line in numbered_lines(BytesIO(content)):
+        with told_with(f"{path}:{number}"):
+            found.append(_example(line, path.name, raw))
     if not found:
         raise DataError(f"{path} is empty: it has no line to ask")
+    return tuple(found)
 
 
 def _example(line: bytes, name: str, raw: bool) -> Example:

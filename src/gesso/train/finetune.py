@@ -3,9 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -21,14 +19,14 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import checkpoints
 from gesso.train.config import TrainConfig
-from gesso.train.data_encoder import FileDataConfig
+from gesso.train.data_config import FileDataConfig
 from gesso.train.file_data import FileData
+from gesso.train.plan import Method, Plan
 from gesso.train.recipe import Recipe
 from gesso.train.run_rate import rate_of_checkpoints
 from gesso.train.text_files import CopiedText
 from gesso.train.vision import vision_input_of
 
-Method = Literal["full", "lora", "qlora"]
 LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
 """Defaults for models of billions of parameters."""
 SMALL = 30_000_000
@@ -37,47 +35,6 @@ SMALL_RATES: dict[Method, float] = {"full": 3e-4, "lora": 3e-3, "qlora": 3e-3}
 """Defaults for models of the bundled ones' size."""
 
 SOURCE_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Says how long to train, and on what of a step at a time."""
-
-    method: Method = "lora"
-    epochs: float = 3.0
-    steps: int | None = None
-    """Steps, instead of epochs."""
-    learning_rate: float | None = None
-    """None takes the method's default for a model of this size."""
-    warmup_share: float = 0.05
-    """Share of all steps."""
-    source_share: float | None = None
-    """Share of the canvases of changes that start from the text that is changed. None takes `SOURCE_SHARE`."""
-    distill: float | None = None
-    """Learn what the start says so much earlier in time, not the data; None learns the data."""
-    causal_only: bool | None = None
-    """Leave the canvases out: the causal pass alone learns. None does for checkpoints that write token by token unless
-    asked otherwise, where no setting of canvases is given."""
-
-    def __post_init__(self) -> None:
-        if self.method not in LEARNING_RATES:
-            raise OptionError(
-                f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method"
-            )
-        if self.steps is not None and self.steps < 1:
-            raise OptionError(f"steps must be at least 1, got {self.steps}", option="steps")
-        if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
-            raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}", option="epochs")
-        if self.distill is not None and not 0 < self.distill <= 1:
-            raise OptionError(f"distill must be above 0 and at most 1, got {self.distill:g}", option="distill")
-        if self.source_share is not None and not 0 <= self.source_share <= 1:
-            raise OptionError(
-                f"source_share must be at least 0 and at most 1, got {self.source_share:g}", option="source_share"
-            )
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise OptionError(
-                f"learning_rate must be above 0 and finite, got {self.learning_rate}", option="learning_rate"
-            )
 
 
 def default_learning_rate(method: Method, model: ModelConfig) -> float:

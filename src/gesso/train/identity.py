@@ -4,8 +4,8 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from gesso.models import adapter_files
 from gesso.models.loading import weight_files
+from gesso.models.run_folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from gesso.train.recipe import Recipe
 from gesso.train.text_files import CopiedText
 
@@ -13,7 +13,7 @@ WEIGHTS = "weights"
 """Name of the digest of the weights that a run starts from."""
 STARTING_ADAPTER = "adapter_weights"
 """Name of the digest of the adapter that a run starts from; None stands there where it starts from none."""
-ADAPTER = (adapter_files.CONFIG, adapter_files.WEIGHTS)
+ADAPTER = (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 TEXTS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 """Files by which examples become tokens."""
 _SETTINGS = (

@@ -9,12 +9,13 @@ from pathlib import Path
 from gesso.control.job import run_job
 from gesso.control.likelihood import BoundScore, CausalScore, causal_scores, context_length, diffusion_bound
 from gesso.engine.engine import Engine
-from gesso.errors import DataError, OptionError, TextError
+from gesso.errors import DataError, OptionError
 from gesso.train.batch import Conversation
-from gesso.train.data_encoder import DataEncoder, FileDataConfig
-from gesso.train.data_fields import BYTE_ORDER_MARK
+from gesso.train.data_config import FileDataConfig
+from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_lines import LineReader
 from gesso.train.intervals import Interval, ratio_interval
+from gesso.train.numbered_lines import numbered_lines, told_with
 
 MOST_SAMPLES = 1 << 16
 """Noisy canvases of an example at most."""
@@ -111,15 +112,10 @@ def _examples(engine: Engine, path: Path) -> Iterator[Conversation]:
     reader = LineReader(encoder)
     try:
         with path.open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
-                if not line.strip():
-                    continue
-                try:
+            for number, line in numbered_lines(file):
+                with told_with(f"{path}, line {number}"):
                     record = reader.read(line, path.parent)
                     yield from (_without_images(record.conversation(part)) for part in record.parts)
-                except (DataError, TextError) as error:
-                    raise DataError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 

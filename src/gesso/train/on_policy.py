@@ -23,10 +23,9 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.compiled_training import also_without_gradient
 from gesso.train.batch import Batch
 from gesso.train.distributed import ProcessGroup
-from gesso.train.forward import Encoded, denoise, encode
+from gesso.train.forward import Encoded, denoise
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule
-from gesso.train.two_pass import next_token_loss
 from gesso.train.vision import BatchImages
 
 
@@ -54,21 +53,8 @@ class OnPolicyLoss(LossModule):
         super().__init__(model, recipe.train, group, images)
         self.rules = attempt_rules(recipe.generation)
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns the mean loss over all steps of an attempt, those not taken being 0, and the encoder's; nats a
-        token."""
-        if batch.causal:
-            return super().forward(batch)
-        config, model, device = self.config, self.model, batch.tokens_N.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
-            images = () if self.images is None or not batch.images else self.images.embeddings(batch)
-            encoded = encode(model, batch, images, checkpointing=config.gradient_checkpointing)
-            loss = self._canvas_loss(batch, encoded.repeat(batch.canvases_per_example))
-            wanted = config.encoder_loss_weight > 0
-            of_encoder = next_token_loss(model, encoded.hidden_ND, batch.targets_N) if wanted else None
-        return loss, torch.zeros((), device=loss.device) if of_encoder is None else of_encoder
-
-    def _canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
+    def canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
+        """Returns the mean loss over all steps of an attempt, those not taken being 0, nats a token."""
         assert batch.seeds_B is not None
         vocabulary, width = self.model.vocabulary, batch.canvas_BC.shape[1]
         states = [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import ConfigError
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.train.batch import Conversation
 from gesso.train.config import TrainConfig
@@ -81,49 +81,49 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:
-            raise ConfigError("4-bit weights cannot be trained themselves: quantize needs an adapter")
+            raise OptionError("4-bit weights cannot be trained themselves: quantize needs an adapter")
         if (self.adapter or self.quantize) and self.start is None:
-            raise ConfigError("an adapter needs a checkpoint to start from")
+            raise OptionError("an adapter needs a checkpoint to start from")
         if self.adapter and self.vision == "trained":
-            raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
+            raise OptionError("an adapter's file holds no vision tower: training one needs all weights")
         if self.labels is not None and self.vision != "trained":
-            raise ConfigError("labels of pictures teach a tower: vision must be trained")
+            raise OptionError("labels of pictures teach a tower: vision must be trained")
         if self.labels is not None and (self.labels.steps % self.train.log_every or self.train.micro_batch_size):
-            raise ConfigError("labels take a step's pictures at once, and log_every must divide their steps")
+            raise OptionError("labels take a step's pictures at once, and log_every must divide their steps")
         if self.distill is not None:
             self._check_distillation(self.distill)
         if self.distill is not None and self.train.prefix_probability:
-            raise ConfigError("distillation learns along whole paths of noise: prefix_probability must be 0")
+            raise OptionError("distillation learns along whole paths of noise: prefix_probability must be 0")
         if self.teacher is not None:
             self._check_teacher()
         if self.policy is not None:
             if self.start is None:
-                raise ConfigError("reinforcement needs a checkpoint to start from")
+                raise OptionError("reinforcement needs a checkpoint to start from")
             if self.adapter is not None and self.adapter.dropout:
-                raise ConfigError("reinforcement replays what was drawn: an adapter's dropout must be 0")
+                raise OptionError("reinforcement replays what was drawn: an adapter's dropout must be 0")
         if self.adapter and self.train.optimizer == "muon":
-            raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")
+            raise OptionError("muon is for whole matrices, not for an adapter's thin ones: use adamw")
 
     def _check_teacher(self) -> None:
         if self.train.causal_steps < self.train.steps:
-            raise ConfigError("a teacher is heard by the causal pass alone: causal_steps must be all steps")
+            raise OptionError("a teacher is heard by the causal pass alone: causal_steps must be all steps")
         if self.train.context_parallel > 1:
-            raise ConfigError("a teacher takes whole sequences: context_parallel must be 1")
+            raise OptionError("a teacher takes whole sequences: context_parallel must be 1")
         if self.policy is not None or self.distill is not None or self.vision != "none":
-            raise ConfigError("a teacher is for examples of text: no policy, distill or vision beside it")
+            raise OptionError("a teacher is for examples of text: no policy, distill or vision beside it")
 
     def _check_distillation(self, jump: float) -> None:
         if not 0 < jump <= 1:
-            raise ConfigError(f"distill must be above 0 and at most 1, got {jump:g}")
+            raise OptionError(f"distill must be above 0 and at most 1, got {jump:g}")
         if self.start is None:
-            raise ConfigError("distillation needs a checkpoint to start from, which is its teacher")
+            raise OptionError("distillation needs a checkpoint to start from, which is its teacher")
         if self.policy is not None:
-            raise ConfigError("distillation learns from a teacher, reinforcement from rewards: one of them")
+            raise OptionError("distillation learns from a teacher, reinforcement from rewards: one of them")
         if self.vision != "none":
-            raise ConfigError("distillation works on text alone, and the data shows images")
+            raise OptionError("distillation works on text alone, and the data shows images")
         if not self.train.denoiser_loss_weight:
-            raise ConfigError("distillation trains the denoiser: denoiser_loss_weight must be above 0")
+            raise OptionError("distillation trains the denoiser: denoiser_loss_weight must be above 0")
         if self.train.on_policy:
-            raise ConfigError("distillation learns at a time, and on_policy along canvases: one of them")
+            raise OptionError("distillation learns at a time, and on_policy along canvases: one of them")
         if self.train.own_draft_probability:
-            raise ConfigError("distillation corrupts to a time, and own drafts have none: leave them out")
+            raise OptionError("distillation corrupts to a time, and own drafts have none: leave them out")

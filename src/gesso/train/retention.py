@@ -17,21 +17,12 @@ from torch.nn import functional as F
 
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
-from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.batch import IGNORED, Batch
 from gesso.train.config import TrainConfig
 from gesso.train.distributed import ProcessGroup
+from gesso.train.encoder_rows import TokenRows
 from gesso.train.forward import encode
 from gesso.train.step import LossModule
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Holds some of a batch's rows for the encoder."""
-
-    tokens_N: Tensor
-    lengths: tuple[int, ...]
-    images: tuple[tuple[EmbeddingSpan, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,7 @@ class Teacher:
     model: DiffusionGemma
 
     @torch.no_grad()
-    def log_probabilities(self, rows: Rows, inside_N: Tensor) -> Tensor:
+    def log_probabilities(self, rows: TokenRows, inside_N: Tensor) -> Tensor:
         """Returns what it says behind the tokens `inside_N` (bool), [n, V]."""
         hidden_ND = encode(self.model, rows).hidden_ND
         return self.model.vocabulary.logits(hidden_ND[inside_N]).float().log_softmax(dim=-1)
@@ -65,7 +56,8 @@ class RetentionLoss(LossModule):
         retained_N = torch.tensor(batch.retained).repeat_interleave(torch.tensor(batch.lengths)).to(inside_N.device)
         rows = zip(batch.tokens_N.split(batch.lengths), batch.retained, strict=True)
         lengths = zip(batch.lengths, batch.retained, strict=True)
-        heard = Rows(torch.cat([row for row, kept in rows if kept]), tuple(length for length, kept in lengths if kept))
+        tokens_N = torch.cat([row for row, kept in rows if kept])
+        heard = TokenRows(tokens_N, tuple(length for length, kept in lengths if kept))
         with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
             taught_nV = self.teacher.log_probabilities(heard, inside_N[retained_N])
             # Copies of weights that autocast made without a gradient must not serve the pass that has one.

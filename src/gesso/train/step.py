@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +21,9 @@ from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.deepen import deepen, deepens
 from gesso.train.distributed import ProcessGroup
 from gesso.train.expert_parallel import hold_experts, own_experts
+from gesso.train.forward import Encoded
 from gesso.train.recipe import Recipe
-from gesso.train.two_pass import losses
+from gesso.train.two_pass import canvas_loss, losses
 from gesso.train.vision import BatchImages
 
 
@@ -72,8 +74,18 @@ class LossModule(nn.Module):
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,
                 context=self.context,
+                of_canvases=partial(self.canvas_loss, batch),
             )
         return loss.denoiser, loss.encoder
+
+    def canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
+        """Returns the mean loss of the canvases, nats a token, or this process's part of it.
+
+        Args:
+            encoded: what each canvas attends to.
+        """
+        checkpointing = self.config.gradient_checkpointing
+        return canvas_loss(self.model, batch, encoded, checkpointing=checkpointing, uniform=self.uniform)
 
 
 def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = None) -> DiffusionGemma:

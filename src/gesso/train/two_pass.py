@@ -7,12 +7,14 @@ B canvases   C canvas length   N encoder tokens, or rows of hidden states   D hi
 W columns of a canvas that this process has, C where it has whole ones
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.compiled_training import also_without_gradient
 from gesso.train.batch import IGNORED, Batch
@@ -21,6 +23,10 @@ from gesso.train.forward import Encoded, denoise, encode
 
 LOGIT_BYTES = 256 * 2**20
 """Bytes of fp32 logits that are held at a time where the first pass's self-conditioning is made."""
+
+
+CanvasLoss = Callable[[Encoded], Tensor]
+"""Computes a loss of a batch's canvases from what each of them attends to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,9 @@ def losses(
     encoder: bool = True,
     uniform: bool = False,
     context: ContextGroup | None = None,
+    of_canvases: CanvasLoss | None = None,
 ) -> Losses:
-    """Computes the released two-pass loss.
+    """Computes the released two-pass loss, or the next-token loss beside another one of the canvases.
 
     A pass without self-conditioning and without gradient is run for the canvases that drew it; its self-conditioning
     embedding, or exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean
@@ -55,23 +62,26 @@ def losses(
         encoder: False leaves out the next-token loss, which is then zero.
         uniform: go through the layers equally often whatever was drawn: processes that share them must.
         context: the processes that have the parts of each sequence; None where this one has whole ones.
+        of_canvases: what the canvases' loss is instead of `canvas_loss`.
     """
     encoded = encode(model, batch, images, checkpointing=checkpointing, context=context, for_canvases=denoiser)
     hidden_ND, targets_N = encoded.hidden_ND, batch.targets_N
-    of_canvases = torch.zeros((), device=model.device)
+    denoising = torch.zeros((), device=model.device)
     if denoiser:
-        of_canvases = _canvas_loss(model, batch, encoded, checkpointing=checkpointing, uniform=uniform)
+        if of_canvases is None:
+            of_canvases = partial(canvas_loss, model, batch, checkpointing=checkpointing, uniform=uniform)
+        denoising = of_canvases(encoded.repeat(batch.canvases_per_example))
     if context is not None:
         own = context.own_tokens(batch.lengths, targets_N.device)
         targets_N = targets_N[own.places_M].masked_fill(~own.real_M, IGNORED)
     loss = next_token_loss(model, hidden_ND, targets_N) if encoder else None
     if loss is not None:
         share = 1.0 if context is None else (targets_N != IGNORED).sum() / batch.target_tokens
-        return Losses(of_canvases, loss * share)
+        return Losses(denoising, loss * share)
     if uniform or not denoiser:
         # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
-        of_canvases = of_canvases + 0.0 * hidden_ND.sum()
-    return Losses(of_canvases, torch.zeros((), device=model.device))
+        denoising = denoising + 0.0 * hidden_ND.sum()
+    return Losses(denoising, torch.zeros((), device=model.device))
 
 
 def next_token_loss(model: DiffusionGemma, hidden_ND: Tensor, targets_N: Tensor) -> Tensor | None:
@@ -81,10 +91,12 @@ def next_token_loss(model: DiffusionGemma, hidden_ND: Tensor, targets_N: Tensor)
     return model.vocabulary.cross_entropy(hidden_ND[inside_N], targets_N[inside_N]) if inside_N.any() else None
 
 
-def _canvas_loss(
-    model: DiffusionGemma, batch: Batch, encoded: Encoded, *, checkpointing: bool, uniform: bool
-) -> Tensor:
-    encoded = encoded.repeat(batch.canvases_per_example)
+def canvas_loss(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, checkpointing: bool, uniform: bool) -> Tensor:
+    """Returns the denoiser's mean cross-entropy, nats a token, or a process's part of it.
+
+    Args:
+        encoded: what each canvas attends to.
+    """
     noisy_BC, self_conditioning_BWD = first_passes(model, batch, encoded, uniform=uniform)
     hidden = denoise(
         model, noisy_BC, batch.starts_B, encoded, self_conditioning_BWD.flatten(0, 1), checkpointing=checkpointing
@@ -137,12 +149,12 @@ def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unifo
     return noisy_BC, self_conditioning_BWD
 
 
-def rows_at_a_time(model: DiffusionGemma) -> int:
+def logit_rows(config: ModelConfig) -> int:
     """Returns how many rows have their logits in memory at a time."""
-    return max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
+    return max(1, LOGIT_BYTES // (4 * config.vocab_size))
 
 
 def mixed_embeddings(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
     """Returns the mixed embeddings that the next pass is conditioned on, [N, D]."""
-    chunks = hidden_ND.split(rows_at_a_time(model))
+    chunks = hidden_ND.split(logit_rows(model.config))
     return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])

@@ -58,7 +58,7 @@ def straight(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def hub(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving(Hub(source)) as served:
         point_at(served, tmp_path / "cache", monkeypatch)
-        monkeypatch.setattr(stream, "OWN_FILE", 20_000)
+        monkeypatch.setattr(stream, "FILE_BYTES", 20_000)
         monkeypatch.setattr("gesso.models.byte_stream.PIECE", 4096)
         yield served
 

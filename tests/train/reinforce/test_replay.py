@@ -15,8 +15,9 @@ from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.train.encoder_rows import TokenRows
 from gesso.train.forward import denoise, encode
-from gesso.train.reinforce.replay import _Rows, replay
+from gesso.train.reinforce.replay import replay
 from gesso.train.reinforce.rollout import CanvasRollout, Rollout, Transition, policy_rules, roll_out
 from train.runs import SHAPE
 
@@ -115,7 +116,7 @@ def accepted(logits_CV: Tensor) -> Tensor:
 def walks(model: DiffusionGemma) -> tuple[Tensor, list[CanvasRollout], list[float]]:
     """Every walk of two steps: the expected reward, attached to the graph, and each walk with its probability times its
     reward."""
-    encoded = encode(model, _Rows(torch.tensor(PROMPT), (3,)))
+    encoded = encode(model, TokenRows(torch.tensor(PROMPT), (3,)))
     expected, rollouts, shares = torch.zeros(()), [], []
     first, second = RULES.temperature(1), RULES.temperature(2)
     for canvas_C in CANVASES:

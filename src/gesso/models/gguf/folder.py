@@ -69,7 +69,7 @@ def _fill(folder: Path, path: Path) -> None:
     defaults = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=ends)
     write_json(folder / "config.json", hf_config.write_config(config, "bfloat16"))
     settings = hf_generation_config.write_generation_config(defaults, config)
-    write_json(folder / "generation_config.json", settings)
+    write_json(folder / hf_generation_config.FILE, settings)
     write_json(folder / "tokenizer_config.json", special)
     tokenizer.save(str(folder / "tokenizer.json"))
     template = metadata(path, "tokenizer.chat_template")

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, GessoError, OptionError
 from gesso.json_files import read_json
+from gesso.models import hf_generation_config
 from gesso.models.card import CARD, read_card
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
-    OWN_DEFAULTS,
     packed_names,
     read_model_config,
     stored_quantization,
@@ -221,7 +221,7 @@ def finish_folder(
     after = write_index(partial, done.weight_map)
     copy_text_files(source, partial)
     _copy_card(source, partial)
-    for name in ("generation_config.json", OWN_DEFAULTS):
+    for name in (hf_generation_config.FILE, hf_generation_config.OWN_FILE):
         if (source / name).exists():
             shutil.copy(source / name, partial)
     described = {"quantization_config": calibration.with_calibration(write_quantization(chosen), calibrated)}

@@ -13,7 +13,7 @@ from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
 from gesso.models.loading import read_model_config, weight_files
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.tensors import read_tensor
-from gesso.models.vision_names import PROJECTOR, TOWER
+from gesso.models.vision_names import VISION_PREFIXES
 from gesso.nn.quant.integer import Int4, Int8
 
 CONTEXT = 8192
@@ -88,6 +88,6 @@ def counted_bytes(config: ModelConfig, chosen: Quantization) -> int:
 def _tower_bytes(folder: Path) -> int:
     total = 0
     for name, path in weight_files(folder).items():
-        if name.startswith((TOWER, PROJECTOR)):
+        if name.startswith(VISION_PREFIXES):
             total += read_tensor(name, path).nbytes
     return total

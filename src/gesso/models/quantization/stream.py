@@ -2,7 +2,7 @@
 
 Life cycle: `stream_plan` reads the headers of all files and finds what is made of each tensor, before a weight is
 fetched. `quantize_stream` then reads each file from its first byte to its last, packs tensor by tensor, and writes a
-file of its own whenever `OWN_FILE` bytes are packed. With each of them it notes how far it is, and the checksum so far:
+file of its own whenever `FILE_BYTES` are packed. With each of them it notes how far it is, and the checksum so far:
 broken off, it goes on from there. At a file's end the checksum is compared with the Hub's; what was made of a damaged
 file is thrown away, and what was noted of its tensors. Only tensors of files that arrived undamaged are compared with
 their copies.
@@ -31,7 +31,7 @@ from gesso.models.safetensors_header import TYPES, StoredTensor
 from gesso.models.saving import write_tensors
 from gesso.models.tensors import check_finite
 
-OWN_FILE = 1 << 28
+FILE_BYTES = 1 << 28
 """Packed bytes after which a file is written: what a break costs at most, a tensor aside."""
 
 Progress = Callable[[int], None]
@@ -133,7 +133,7 @@ def _take_file(name: str, planned: Plan, partial: Path, done: Streamed, progress
             if tensor.begin < start:
                 continue
             held |= _made(tensor, planned, incoming, done)
-            if sum(part.nbytes for part in held.values()) >= OWN_FILE or tensor is header.tensors[-1]:
+            if sum(part.nbytes for part in held.values()) >= FILE_BYTES or tensor is header.tensors[-1]:
                 if tensor is header.tensors[-1]:
                     if incoming.sum.hexdigest() != planned.source.sums[name]:
                         raise _damaged(name, planned, partial, done)

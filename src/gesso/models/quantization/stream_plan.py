@@ -12,11 +12,11 @@ from gesso.models.pull import pull_texts, remote_bytes, weight_files
 from gesso.models.quantization.convert import check_out, plan_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.models.quantization.tiles import form_of
-from gesso.models.remote import RemoteModel
+from gesso.models.remote import HubModel
 from gesso.models.safetensors_header import Header, read_header
 from gesso.models.state_dict_adapter import tied_to, to_hf
 from gesso.models.tensors import check_stored, sources
-from gesso.models.vision_names import PROJECTOR, TOWER
+from gesso.models.vision_names import VISION_PREFIXES
 from gesso.nn.quant.base import Format
 
 
@@ -40,7 +40,7 @@ class StreamSource:
     def tower_bytes(self) -> int:
         """Returns the bytes of the vision tower, which is not quantized."""
         tensors = (tensor for header in self.headers.values() for tensor in header.tensors)
-        return sum(tensor.bytes for tensor in tensors if tensor.name.startswith((TOWER, PROJECTOR)))
+        return sum(tensor.bytes for tensor in tensors if tensor.name.startswith(VISION_PREFIXES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Plan:
     """Bytes of what will be written."""
 
 
-def read_source(model: RemoteModel) -> StreamSource:
+def read_source(model: HubModel) -> StreamSource:
     """Fetches the texts of a checkpoint and the headers of its weights' files.
 
     Raises:

@@ -79,6 +79,15 @@ export class Composer {
     return this.follow.checked && text ? { text, strength: Number(this.strength.value) } : null;
   }
 
+  /**
+   * Puts a message there, to be sent or changed.
+   * @param {string} text
+   */
+  suggest(text) {
+    this.prompt.value = text;
+    this.prompt.focus();
+  }
+
   send() {
     const text = this.prompt.value;
     const { chosen } = this.pictures;

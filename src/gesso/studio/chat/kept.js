@@ -10,8 +10,18 @@ import { Recording } from "../run/recording.js";
 /** Its number rises with the form of what is kept. */
 const KEY = "gesso.conversation.1";
 
+/**
+ * Goes on with the conversation that the tab had, and keeps it when the page is left.
+ * @param {import("./chat.js").Chat} chat
+ */
+export function keepWithTab(chat) {
+  const turns = kept();
+  if (turns.length) chat.restore(turns);
+  addEventListener("pagehide", () => keep(chat.conversation.turns));
+}
+
 /** @param {Turn[]} turns */
-export function keep(turns) {
+function keep(turns) {
   try {
     sessionStorage.removeItem(KEY);
     if (turns.length) sessionStorage.setItem(KEY, JSON.stringify(turns));
@@ -24,7 +34,7 @@ export function keep(turns) {
  * What was kept. An answer that was being written was stopped.
  * @returns {Turn[]}
  */
-export function kept() {
+function kept() {
   /** @type {string | null} */
   let text = null;
   try {

@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 from gesso.control.grading import Grader, message_text
@@ -11,9 +12,10 @@ from gesso.engine.prompt import PromptReader
 from gesso.errors import DataError, OptionError, UserError
 from gesso.tasks.base import Example, Task, evaluation_set, held_out
 from gesso.tasks.registry import TRAINING_TASKS
-from gesso.train.data_fields import BYTE_ORDER_MARK, parse_line
+from gesso.train.data_fields import parse_line
 from gesso.train.evaluate import example_request
 from gesso.train.file_scan import hash_share
+from gesso.train.numbered_lines import numbered_lines, told_with
 from gesso.train.reinforce.config import Case
 from gesso.train.reinforce.rewards import Graded, Judged, Reward, Same, unit_tests
 from gesso.train.task_data import refuse_images
@@ -107,13 +109,9 @@ class FileCases:
         self._train: list[Case] = []
         self._held_out: list[Case] = []
         self._numbered: list[tuple[int, Case]] = []
-        for number, line in enumerate(content.removeprefix(BYTE_ORDER_MARK).split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
+        for number, line in numbered_lines(BytesIO(content)):
+            with told_with(f"{path}:{number}"):
                 case = _read_case(line, grader)
-            except DataError as error:
-                raise DataError(f"{path}:{number}: {error}") from None
             self._numbered.append((number, case))
             (self._held_out if hash_share(line.strip()) < held_out_share else self._train).append(case)
         if not self._train:

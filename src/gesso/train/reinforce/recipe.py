@@ -10,9 +10,11 @@ from gesso.control.grading import Grader, find_grader
 from gesso.engine.prompt import PromptReader
 from gesso.errors import OptionError
 from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.options import options_of
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import TrainConfig
+from gesso.train.plan import Plan
 from gesso.train.recipe import Recipe
 from gesso.train.reinforce.cases import FileCases, TaskCases
 from gesso.train.reinforce.config import Cases, PolicyConfig
@@ -79,8 +81,7 @@ def reinforce_recipe(
     """
     if method not in LEARNING_RATES:
         raise OptionError(f"method {method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method")
-    if learning_rate is not None and not (learning_rate > 0 and math.isfinite(learning_rate)):
-        raise OptionError(f"learning_rate must be above 0 and finite, got {learning_rate}", option="learning_rate")
+    learning_rate = options_of(Plan)["learning_rate"].check(learning_rate)
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which no answer can be read")
     if train.evaluate_every and not cases.evaluation(1):

@@ -13,29 +13,19 @@ the prompt collect theirs, and take them through the encoder at the end.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.runner.prompt_input import EmbeddingSpan
+from gesso.train.encoder_rows import TokenRows
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.reinforce.rollout import CanvasRollout
-from gesso.train.two_pass import LOGIT_BYTES
+from gesso.train.two_pass import logit_rows
 
 Visit = Callable[[int, Sequence[int], Tensor], Tensor | None]
 """Takes a step's number (from 0), the canvases that take it, and their log-probabilities [b, C]; returns a loss."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Prompts for the encoder, in order of length."""
-
-    tokens_N: Tensor
-    lengths: tuple[int, ...]
-    images: tuple[tuple[EmbeddingSpan, ...], ...] = ()
 
 
 def replay(
@@ -57,7 +47,7 @@ def replay(
     place = {context: i for i, context in enumerate(contexts)}
     order = sorted(range(len(canvases)), key=lambda i: place[canvases[i].context])
     flat = torch.tensor([token for context in contexts for token in context], device=model.device)
-    whole = encode(model, _Rows(flat, tuple(map(len, contexts))), checkpointing=checkpointing)
+    whole = encode(model, TokenRows(flat, tuple(map(len, contexts))), checkpointing=checkpointing)
     encoded, leaves = _cut(whole)
     steps = max(len(canvas.transitions) for canvas in canvases)
     embedding_BCD: Tensor | None = None
@@ -127,7 +117,7 @@ def _read(
     Args:
         through: keep the embeddings attached to the graph.
     """
-    rows = max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
+    rows = logit_rows(model.config)
 
     def part(hidden_nD: Tensor, tokens_n: Tensor, temperature_n: Tensor) -> tuple[Tensor, Tensor]:
         logits_nV = model.vocabulary.logits(hidden_nD) / temperature_n[:, None]

@@ -1,17 +1,9 @@
-"""The cache that is bounded by bytes, and what the bytes of an object are."""
+"""The cache that is bounded by bytes."""
 
-import random
-from dataclasses import dataclass
-
-import numpy as np
-import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constraints.tables import automaton_of
-from gesso.constraints.inference import Lattice
-from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
+from gesso.sized_cache import CacheStats, SizedCache
 
 
 def test_a_peek_is_no_use() -> None:
@@ -58,30 +50,18 @@ def test_what_is_larger_than_the_bound_drives_nothing_out() -> None:
     assert cache.get("large") is None
 
 
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    array: object
-    more: tuple[object, ...] = ()
+def test_the_number_of_values_may_be_bounded_too() -> None:
+    cache: SizedCache[str, int] = SizedCache(20, max_entries=2)
+    for place, key in enumerate("abc"):
+        cache.put(key, place, 1)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, 1, 2)
+    assert (cache.stats.bytes, cache.stats.entries) == (2, 2)
 
 
-_Slots.__module__ = "gesso.made_for_a_test"
-
-
-def test_bytes_are_counted_once_whoever_shares_them() -> None:
-    array, tensor = np.zeros(10), torch.zeros(6)
-    view = array[3:].reshape(7, 1)
-    assert held_bytes(array) == 80
-    assert held_bytes(_Slots(array, (tensor, {"key": [view, tensor[1:]]}))) == held_bytes("key") + 80 + 24
-    assert held_bytes(torch.from_numpy(array), array) == 80
-    assert held_bytes(random.Random()) == 0
-
-
-def test_a_lattice_knows_its_size_before_its_first_use() -> None:
-
-    automaton = automaton_of([[0, 1, -1], [-1, 1, -1]], accepting=[1], end_tokens=[2])
-    lattice = Lattice(automaton)
-    lattice.prepare()
-    before = held_bytes(lattice)
-    assert before > held_bytes(automaton) > 0
-    lattice.posterior(lattice.emissions(torch.zeros(4, 3)), automaton.start, 4)
-    assert held_bytes(lattice) == pytest.approx(before, abs=64)
+def test_what_is_taken_out_makes_room() -> None:
+    cache: SizedCache[str, int] = SizedCache(2)
+    cache.put("a", 1, 1)
+    cache.put("b", 2, 1)
+    assert (cache.pop("a"), cache.pop("a")) == (1, None)
+    cache.put("c", 3, 1)
+    assert (cache.get("b"), cache.get("c")) == (2, 3)

@@ -1,14 +1,11 @@
-"""Defines a cache bounded by the bytes of what it holds, and the count of those bytes."""
+"""Defines a cache bounded by the bytes of what it holds."""
 
 import sys
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
-
-import numpy as np
-from torch import Tensor
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -31,13 +28,14 @@ class CacheStats:
 
 
 class SizedCache(Generic[Key, Value]):
-    """Keeps values by key, of which the least recently used are let go when their bytes exceed the bound.
+    """Keeps values by key, of which the least recently used are let go when their bytes, or their number, exceed the
+    bound.
 
     A value larger than the whole bound is not kept. Several threads may use a cache at once.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, max_bytes: int, max_entries: int = sys.maxsize) -> None:
+        self.max_bytes, self._max_entries = max_bytes, max_entries
         self._lock = Lock()
         self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = self._hits = self._misses = self._evictions = 0
@@ -68,50 +66,20 @@ class SizedCache(Generic[Key, Value]):
             self._bytes += size
             if size > self.max_bytes:
                 self._entries.move_to_end(key, last=False)
-            while self._bytes > self.max_bytes:
+            while self._bytes > self.max_bytes or len(self._entries) > self._max_entries:
                 _, (_, freed) = self._entries.popitem(last=False)
                 self._bytes -= freed
                 self._evictions += 1
+
+    def pop(self, key: Key) -> Value | None:
+        """Lets the value of `key` go and returns it; None where there is none."""
+        with self._lock:
+            value, size = self._entries.pop(key, (None, 0))
+            self._bytes -= size
+            return value
 
     @property
     def stats(self) -> CacheStats:
         """Says how things stand."""
         with self._lock:
             return CacheStats(self._bytes, len(self._entries), self._hits, self._misses, self._evictions)
-
-
-def held_bytes(*roots: object) -> int:
-    """Counts the bytes of all arrays, tensors and byte strings that objects hold, each of them once.
-
-    Attributes, sequences and mappings are followed to the end, of gesso's own objects only.
-    """
-    seen: set[int] = set()
-    total, waiting = 0, list(roots)
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Tensor):
-            storage = value.untyped_storage()
-            mark, size = storage.data_ptr(), storage.nbytes()
-        elif isinstance(value, np.ndarray):
-            while isinstance(value.base, np.ndarray):
-                value = value.base
-            mark, size = value.__array_interface__["data"][0], value.nbytes
-        else:
-            mark, size = id(value), sys.getsizeof(value) if isinstance(value, bytes | str) else 0
-            waiting += _parts(value) if mark not in seen else ()
-        if mark not in seen:
-            seen.add(mark)
-            total += size
-    return total
-
-
-def _parts(value: object) -> list[object]:
-    """What an object refers to, where it is a container or one of gesso's."""
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return list(value)
-    if not type(value).__module__.startswith("gesso."):
-        return []
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]
-    return [*vars(value).values()] if hasattr(value, "__dict__") else [getattr(value, name) for name in slots]
