@@ -33,9 +33,9 @@ class Unused:
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
 
-    def note(self, row: Row, used: Sequence[str]) -> None:
-        """Adds the columns of a row but those that are used."""
-        self.names |= dict.fromkeys(name for name in row if name not in used)
+    def note(self, row: Row, used: Sequence[str], place: str = "") -> None:
+        """Adds the columns of a row but those that are used, `place` before them."""
+        self.names |= dict.fromkeys(f"{place}{name}" for name in row if name not in used)
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -161,6 +161,8 @@ def convert(row: Any, unused: Unused) -> dict[str, Any]:
         said, more = read(row, names)
         require_answers(said)
         unused.note(row, ("system", "tools", *names, *more))
+        for each in row[names[0]] if read is share_gpt else ():
+            unused.note(each, ("from", "value", "weight"), "conversations.")
         return (
             {"messages": system + said} | kept | {name: row[name] for name in more if name == "source" and name in row}
         )

@@ -225,7 +225,7 @@ def test_what_training_uses_is_kept_and_other_columns_are_named(tmp_path: Path) 
     path = tmp_path / "rows.jsonl"
     rows = [
         {"prompt": "x", "completion": "y", "source": "z", "id": 1},
-        {"conversations": SAID, "tools": "[]", "score": 3},
+        {"conversations": [SAID[0] | {"at": 5}, SAID[1]], "tools": "[]", "score": 3},
         {"instruction": "a", "output": "b", "history": [["q", "r"]], "id": 2},
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -233,7 +233,7 @@ def test_what_training_uses_is_kept_and_other_columns_are_named(tmp_path: Path) 
     first, second, third = map(json.loads, ended.stdout.splitlines())
     assert (first["source"], second["tools"]) == ("z", "[]")
     assert [said["content"] for said in third["messages"]] == ["q", "r", "a", "b"]
-    assert ended.stderr == "columns that are not used: id, score\n"
+    assert ended.stderr == "columns that are not used: id, score, conversations.at\n"
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])

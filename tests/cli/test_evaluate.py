@@ -28,6 +28,10 @@ def test_lines_are_asked_and_counted(gesso: Gesso, data: Path) -> None:
     assert [prompt for prompt, *_ in score["wrong"]] == [line["prompt"] for line in LINES]
     few = gesso("eval", "mini", "--data", data, "-n", 2, "--max-new-tokens", 8, "--failures", 1)
     assert few.out.splitlines()[-2] == "expected: no such answer"
+    assert (few.code, few.err) == (0, "")
+    many = gesso("eval", "mini", "--data", data, "-n", 4, "--max-new-tokens", 8, "--json")
+    assert json.loads(many.out)["tasks"][0]["examples"] == 3
+    assert many.err == f"{data} has 3 lines to ask, and --examples asks for more: all are asked\n"
 
 
 def test_pairs_can_be_asked_raw(gesso: Gesso, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,16 +52,33 @@ def test_a_full_disk_is_one_line_and_code_2_as_everywhere(
     assert "Traceback" not in outcome.err
 
 
-@pytest.mark.parametrize("early", [True, False])
-def test_a_plot_that_fails_takes_no_result_with_it(
-    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
+def test_a_disk_that_is_full_at_the_end_is_named_by_what_is_written(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that ends before it has a record, and a disk without room for the picture."""
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))  # as shutil does
+
+    monkeypatch.setattr("gesso.train.checkpoint.shutil.copy", full)
     run = tmp_path / "run"
-    if not early:
-        monkeypatch.setattr("gesso.train.plot.plot_losses", _full)
-    limit = ("--steps", 60, "--max-minutes", 0.0001) if early else ("--steps", 1)
+    outcome = gesso("finetune", data, "--out", run, "--batch-size", 2, "--steps", 1)
+    told = f"gesso: {run / 'adapter'}/.gesso-partial/adapter_config.json: No space left on device\n"
+    assert (outcome.code, outcome.err.endswith(told)) == (2, True), outcome.err
+    assert not (run / "adapter").exists()
+
+
+def test_an_early_end_leaves_something_to_plot(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    limit = ("--steps", 60, "--max-minutes", 0.0001)
     outcome = gesso("finetune", data, "--out", run, "--batch-size", 2, "--plot", *limit)
+    assert (outcome.code, outcome.out) == (0, f"{run / 'loss.png'}\n{run / 'adapter'}\n")
+
+
+def test_a_plot_that_fails_takes_no_result_with_it(
+    gesso: Gesso, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    monkeypatch.setattr("gesso.train.plot.plot_losses", _full)
+    outcome = gesso("finetune", data, "--out", run, "--batch-size", 2, "--plot", "--steps", 1)
     assert (outcome.code, outcome.out) == (0, f"{run / 'adapter'}\n")
     assert "warning: nothing is plotted: " in outcome.err
     assert (run / "adapter" / "adapter_model.safetensors").exists()

@@ -1,6 +1,8 @@
 """What lies in a folder is replaced as a whole, or left as it was."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -46,6 +48,20 @@ def test_what_is_broken_off_leaves_the_folder_alone(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         broken_off()
     assert files(tmp_path) == {"config.json": b"old"}
+
+
+def test_an_error_names_the_folder_and_leaves_none_that_was_not_there(tmp_path: Path) -> None:
+    def full(folder: Path, *place: str) -> None:
+        with staged(folder) as partial:
+            (partial / "config.json").touch()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *place)
+
+    (tmp_path / "empty").mkdir()
+    for name, place, told in (("new", (), str(tmp_path / "new")), ("empty", ("a.json",), "a.json")):
+        with pytest.raises(OSError, match="No space left on device") as failed:
+            full(tmp_path / name, *place)
+        assert failed.value.filename == told
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

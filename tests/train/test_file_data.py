@@ -309,6 +309,31 @@ def test_templates_that_write_no_answer_are_refused(make: Make, source: str, wha
         make(chat(user("hi"), assistant("ho")), template=ChatTemplate(source, {"OPEN": OPEN}))
 
 
+ALTERNATING = """
+{%- for m in messages -%}
+    {%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('roles must alternate') }}{%- endif -%}
+    {{ m.role + ': ' + m.content + '<turn|>' }}
+{%- endfor -%}
+{{ 'assistant: ' if add_generation_prompt }}
+"""
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_the_message_that_a_template_refuses_is_named(make: Make, after: int) -> None:
+    said = [user("a"), assistant("b", weight=0), user("c"), user("d"), assistant("e")]
+    with pytest.raises(DataError, match=r"line 1: message 4: the chat template refuses .*: roles must alternate"):
+        make(chat(*said, *[user("f"), assistant("g")][:after]), template=ChatTemplate(ALTERNATING, {}))
+    with pytest.raises(DataError, match=r"line 1: message 3: the chat template refuses .*: a tool message needs"):
+        make(chat(user("a"), CALLING, ANSWERED | {"tool_call_id": "c9"}, assistant("e")))
+    asked = "{% if add_generation_prompt %}{{ raise_exception('no answers here') }}{% endif %}"
+    with pytest.raises(DataError, match=r"line 1: the example of message 2: the chat template .*: no answers"):
+        make(chat(user("a"), assistant("b")), template=ChatTemplate(asked, {}))
+    with pytest.raises(DataError, match="line 1: the example of message 2: the text is no valid Unicode"):
+        make(json.dumps(chat(user("\ud800"), assistant("b"))))
+    with pytest.raises(DataError, match="line 1: message 2: the text is no valid Unicode"):
+        make(json.dumps(chat(user("a"), assistant("\ud800"))))
+
+
 # Pairs and text
 
 
@@ -505,6 +530,14 @@ GOOD = {"text": "good"}
         (chat(user("x"), assistant(None, tool_calls=[{"function": {"name": "f", "x": 0}}])), "unknown key 'x'"),
         (chat(user("x"), assistant(None, tool_calls=[{"type": "code", "name": "f"}])), "type 'code' is not supported"),
         (chat(user("x"), assistant(None, tool_calls=[call("{")])), "a tool call's arguments are no JSON"),
+        (
+            chat(user("x"), assistant(None, tool_calls=[call('{"a": 1, "a": 2}')])),
+            "message 2: a tool call's arguments: the key 'a' stands twice in one object",
+        ),
+        (
+            chat(user("x"), assistant("y"), tools='[{"name": "f", "name": "g"}]'),
+            ": tools: the key 'name' stands twice in one object",
+        ),
         (chat(user("x"), assistant(None, tool_calls=[call("[1]")])), "arguments must be an object, not a list"),
     ],
 )

@@ -12,6 +12,7 @@ from gesso.tasks.base import messages_of
 from gesso.train.file_task import FileTask
 
 USER, MODEL = {"role": "user", "content": "Repeat: fig"}, {"role": "assistant", "content": "fig"}
+SYSTEM = {"role": "system", "content": "Be short."}
 CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]}
 IMAGE = {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image", "path": "a.png"}]}
 
@@ -69,9 +70,10 @@ def test_some_are_drawn_by_the_seed_and_none_twice(tmp_path: Path) -> None:
         ({"messages": [MODEL]}, "messages must be a list: what is asked, and an answer at its end"),
         ({"messages": [USER, MODEL, USER]}, "the user's and the model's by turns, with an answer at the end"),
         ({"messages": [MODEL, MODEL]}, "the user's and the model's by turns"),
-        ({"messages": [USER, CALL]}, "calls of functions are not compared"),
-        ({"messages": [IMAGE, MODEL]}, "images are not asked about here"),
-        ({"messages": [USER, {"role": "bot", "content": "x"}]}, "unknown role 'bot'"),
+        ({"messages": [USER, CALL]}, "message 2: calls of functions are not compared"),
+        ({"messages": [SYSTEM, IMAGE, MODEL]}, "message 2: images are not asked about here"),
+        ({"messages": [USER, {"role": "bot", "content": "x"}]}, "message 2: unknown role 'bot'"),
+        ({"prompt": [USER, {"content": "x"}], "completion": [MODEL]}, "message 2: unknown role None"),
         ("{", ""),
     ],
 )

@@ -1,9 +1,11 @@
 """The training loop: it learns, it resumes bit by bit, and it tells what it does."""
 
 import contextlib
+import errno
 import itertools
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +25,7 @@ from gesso.train.batch import Conversation
 from gesso.train.checkpoint import STATE, checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
-from gesso.train.records import Record, TrainingCallback
+from gesso.train.records import Record, TrainingCallback, truncate_records
 from gesso.train.samples import answer_prompts
 from gesso.train.step import learning_rate
 from gesso.train.text_files import NewText
@@ -348,6 +350,19 @@ def test_a_run_goes_on_from_damaged_records(tmp_path: Path, damage: bytes) -> No
     train(recipe(steps=4, checkpoint_every=2), tmp_path, device="cpu")
     lines = (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_records_that_there_is_no_room_to_write_anew_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n', "utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(TrainingError, match=r"metrics\.jsonl cannot be written: .*No space left on device"):
+        truncate_records(path, 1)
+    assert path.read_text("utf-8").count("\n") == 2
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "samples.jsonl"])

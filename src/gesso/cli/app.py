@@ -157,7 +157,8 @@ def run(arguments: Sequence[str]) -> int:
         drop_output()
         return 0
     except OSError as error:
-        return fail(error, f"{error.filename or 'input or output'}: {error.strerror or error}", 2, command, arguments)
+        place = error.filename2 or error.filename or "input or output"  # of a copy, where it goes
+        return fail(error, f"{place}: {error.strerror or error}", 2, command, arguments)
     except Exception:
         # A signal's KeyboardInterrupt that something on the way made another error of.
         if SIGNALS.received is None:

@@ -182,6 +182,9 @@ def _of_files(paths: Sequence[Path], examples: int | None, seed: int, raw: bool)
     from gesso.train.file_task import FileTask
 
     tasks = {str(path): FileTask(path, raw=raw) for path in paths}  # which are read before the model is
+    for name, task in tasks.items():
+        if examples is not None and examples > (lines := len(task.examples)):
+            note(f"{name} has {lines:,} line{'s' * (lines != 1)} to ask, and --examples asks for more: all are asked")
     return {name: (task, partial(task.chosen, examples, seed)) for name, task in tasks.items()}
 
 

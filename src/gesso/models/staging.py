@@ -8,7 +8,7 @@ last. So a folder holds the old one, or the new one, or for a moment none, and n
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gesso.models.run_folders import ADAPTER_CONFIG
@@ -24,14 +24,22 @@ def staged(folder: Path, stale: Callable[[str], bool] = lambda name: False) -> I
 
     Args:
         stale: says by its name of an older file that it goes then, where none of the new takes its place.
+
+    Raises:
+        OSError: a file cannot be written; what names none names `folder`.
     """
-    partial = folder / NAME
+    partial, fresh = folder / NAME, not folder.exists()
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     partial.mkdir(parents=True)
     try:
         yield partial
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
+        if fresh:
+            with suppress(OSError):  # another process has put something there
+                folder.rmdir()
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(folder)) from error
         raise
     new = sorted((path.name for path in partial.iterdir()), key=lambda name: (name in CONFIGS, name))
     for name in new:

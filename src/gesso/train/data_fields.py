@@ -202,7 +202,9 @@ def read_tools(tools: object) -> list[dict[str, Any]]:
     """
     if isinstance(tools, str):
         try:
-            tools = json.loads(tools or "[]")
+            tools = json.loads(tools or "[]", object_pairs_hook=unique_members)
+        except RepeatedKeyError as error:
+            raise DataError(f"tools: {error}") from None
         except (ValueError, RecursionError):
             raise DataError("tools must be a list of objects, and this text is no JSON") from None
     if not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
@@ -233,7 +235,9 @@ def _tool_call(call: object) -> dict[str, Any]:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(arguments, object_pairs_hook=unique_members)
+        except RepeatedKeyError as error:
+            raise DataError(f"a tool call's arguments: {error}") from None
         except (ValueError, RecursionError):
             raise DataError("a tool call's arguments are no JSON") from None
     if not isinstance(arguments, dict):

@@ -11,6 +11,7 @@ from gesso.text.chat_template import ChatTemplate, Message
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_fields import CLOSE_REASONING, EMPTY_REASONING, GENERATION_ONLY, OPEN_REASONING
+from gesso.train.numbered_lines import told_with
 from gesso.vision.preprocess import PreparedImage
 
 
@@ -129,13 +130,34 @@ class Chat:
         Raises:
             DataError: the chat template does not write the message as an answer.
         """
+        own = f"message {part + 1}"
+        whole = f"the example of {own}"
         try:
-            prompt, answer = self._texts(part)
+            prompt, written = self._texts(part)
+        except DataError as error:
+            raise DataError(f"{own}: {error}") from None
+        except TextError as error:
+            raise DataError(f"{self._refused(part) or whole}: {error}") from None
+        with told_with(own):
+            answer = self.encoder.encode(written)
+        with told_with(whole):
             images = [image for message in self.images[:part] for image in message]
             seen = self.encoder.encode_prompt(prompt, images)
-            return Conversation(seen.ids, self.encoder.encode(answer), images=seen.spans)
-        except (DataError, TextError) as error:
-            raise DataError(f"message {part + 1}: {error}") from None
+        return Conversation(seen.ids, answer, images=seen.spans)
+
+    def _refused(self, part: int) -> str | None:
+        """Returns the message from which on the template refuses what it is given for answer `part`; None where it does
+        not."""
+        refused, last = None, part + 1
+        last += last < len(self.messages) and self.messages[last]["role"] == "tool"
+        for end in range(last, 0, -1):
+            try:
+                self._render(self.messages[:end], self.messages[part].get("reasoning", ""))
+            except TextError:
+                refused = f"message {end}"
+            else:
+                break
+        return refused
 
     def _texts(self, part: int) -> tuple[str, str]:
         before, message = self.messages[:part], self.messages[part]

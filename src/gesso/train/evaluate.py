@@ -102,13 +102,14 @@ def evaluate(
     Args:
         task: name of a task, one of your own (an instance of a subclass of `gesso.tasks.base.Task`), or the path of a
             file of training data, whose lines are asked.
-        examples: held-out prompts of the task, 200 without it; lines of the file, all of them without it.
+        examples: held-out prompts of the task, 200 without it; lines of the file, all of them without it or where
+            there are no more.
         seed: of the prompts and of the sampling; example i is answered with `seed + i`.
         other_pictures: ask each prompt again of another picture, and count how often the answer changes with it.
         options: keywords of every request, and of a search: `best_of`, `check` and the others of `gesso eval`.
 
     Raises:
-        OptionError: an unknown task or option, or more examples than there are.
+        OptionError: an unknown task or option, or more examples than a task has.
         DataError: a line of the file cannot be asked.
     """
     count = None if examples is None else Integer(minimum=1).check("examples", examples)

@@ -70,19 +70,24 @@ def _example(line: bytes, name: str, raw: bool) -> Example:
     messages = fields["messages"]
     if not isinstance(messages, list) or len(messages) < 2:
         raise DataError("messages must be a list: what is asked, and an answer at its end")
-    read = [read_message(message, "strip", set()) for message in messages]
-    system = ""
-    if read[0]["role"] in ("system", "developer"):
-        system = _text(read.pop(0))
-    *before, last = read
+    read = []
+    for number, message in enumerate(messages, 1):
+        with told_with(f"message {number}"):
+            read.append(read_message(message, "strip", set()))
     kinds = ["assistant" if message["role"] in ASSISTANT else message["role"] for message in read]
+    begins = 1 if kinds[0] in ("system", "developer") else 0
+    kinds = kinds[begins:]
     if kinds != ["user", "assistant"] * (len(kinds) // 2) or not kinds:
         raise DataError("messages that are asked are the user's and the model's by turns, with an answer at the end")
-    *history, prompt = map(_text, before)
+    texts = []
+    for number, message in enumerate(read, 1):
+        with told_with(f"message {number}"):
+            texts.append(_text(message))
+    *history, prompt, answer = texts[begins:]
     tools = tuple(json.dumps(tool) for tool in read_tools(fields["tools"])) if "tools" in fields else ()
     if not prompt.strip():
         raise DataError("the prompt is blank")
-    return Example(name, prompt, _text(last), history=tuple(history), system=system, tools=tools)
+    return Example(name, prompt, answer, history=tuple(history), system="".join(texts[:begins]), tools=tools)
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -225,15 +225,23 @@ def append_record(path: Path, record: Record | Evaluation | Sample) -> None:
 
 
 def truncate_records(path: Path, step: int) -> None:
-    """Drops the lines of steps that will be run again."""
+    """Drops the lines of steps that will be run again.
+
+    Raises:
+        TrainingError: the file cannot be written anew.
+    """
     if not path.exists():
         return
     lines = path.read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if _is_until(line, step)]
     if len(kept) < len(lines):
         partial = path.with_suffix(".partial")
-        partial.write_bytes(b"".join(kept))
-        os.replace(partial, path)
+        try:
+            partial.write_bytes(b"".join(kept))
+            os.replace(partial, path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise TrainingError(f"{path} cannot be written: {error}") from error
 
 
 def check_records(path: Path) -> None:
