@@ -79,10 +79,9 @@ def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, d
     assert (outcome.code, "(evaluation_examples 256, now 320)" in outcome.err) == (2, True), "losses of others"
     assert "\n\n" not in outcome.err, "a bar that was never shown leaves no line"
     silent = ("--out", tmp_path / "other", *run[2:])
-    for options in (("--evaluation-examples", 320), ("--evaluate-every", 0, "--steps", 2)):
-        outcome = gesso("finetune", data, *silent, *options)
-        assert outcome.code == 0, outcome.err
-        assert "the held-out loss is that" not in outcome.err
+    outcome = gesso("finetune", data, *silent, "--evaluation-examples", 320)
+    assert outcome.code == 0, outcome.err
+    assert "the held-out loss is that" not in outcome.err
     refused = gesso("finetune", data, *run, "--evaluation-examples", 0)
     assert "--evaluation-examples must be an integer of at least 1, got 0\n" in refused.err
 
@@ -339,6 +338,18 @@ def test_large_models_have_the_usual_learning_rates() -> None:
         (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "--patience needs held-out examples"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--evaluate-every", 2), "--held-out 0 leaves none"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--evaluation-examples", 2), "--held-out 0 leaves none"),
+        (
+            ("{data}", "--out", "{out}", "--evaluate-every", 0, "--held-out", 0.2),
+            "--held-out means nothing with --evaluate-every 0",
+        ),
+        (
+            ("{data}", "--out", "{out}", "--evaluate-every", 0, "--held-out-file", "{data}"),
+            "--held-out-file means nothing with --evaluate-every 0",
+        ),
+        (
+            ("{data}", "--out", "{out}", "--on-policy", "--source-share", 0.5),
+            "--source-share corrupts canvases, and with --on-policy all begin as noise",
+        ),
         (
             ("{data}", "--out", "{out}", "--evaluate-every", 0, "--evaluation-examples", 2),
             "--evaluation-examples means nothing with --evaluate-every 0",

@@ -54,6 +54,11 @@ def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) 
         (("--task", "arithmetic", "--method", "qlora"), "--method must be one of lora, full, got 'qlora'"),
         (("--task", "arithmetic", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
         (("--task", "arithmetic", "--held-out", 0.5), "tasks hold out theirs"),
+        (("--prompts", "examples/data.jsonl", "--held-out", 0.5), "--held-out means nothing with --evaluate-every 0"),
+        (
+            ("--task", "arithmetic", "--evaluation-examples", 2),
+            "--evaluation-examples means nothing with --evaluate-every 0",
+        ),
         (("--task", "arithmetic", "--learning-rate", 0), "--learning-rate must be above 0"),
         (("--task", "arithmetic", "--patience", 2), "--patience counts evaluations"),
         (("--task", "sight-charts"), "shows images"),

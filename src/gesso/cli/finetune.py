@@ -78,7 +78,8 @@ def finetune(
     lines = reading.build(held_out=0.0 if held_out_file else reading["held_out"], seed=train["seed"])
     evaluates = bool(lines.held_out or held_out_file)
     every = train["evaluate_every"] if evaluates else 0
-    check_evaluation(evaluates, every, train)
+    named = "held_out_file" if held_out_file else "held_out" if reading.values.get("held_out") else None
+    check_evaluation(evaluates, every, train, named)
     settings = _settings(train, plan, every)
     lora = shape.build(targets=(*shape["targets"], *(("layers.*.experts",) if experts else ())))
     if estimate:

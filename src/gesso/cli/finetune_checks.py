@@ -41,10 +41,11 @@ def check_contradictions(
         raise OptionError("--sample-every needs a --sample-prompt", option="sample_every")
     if "own_draft_rounds" in train and not plan["own_drafts"]:
         raise OptionError("--draft-rounds needs --own-drafts", option="own_draft_rounds")
-    if train["on_policy"] and plan["own_drafts"]:
-        raise OptionError(
-            "--own-drafts corrupts canvases, and with --on-policy all begin as noise: one of them", option="own_drafts"
-        )
+    for name in ("own_drafts", "source_share"):
+        if train["on_policy"] and plan[name]:
+            flag = f"--{name.replace('_', '-')}"
+            message = f"{flag} corrupts canvases, and with --on-policy all begin as noise: one of them"
+            raise OptionError(message, option=name)
 
 
 def check_shape(plan: Given[Plan], shaped: Sequence[str]) -> None:
@@ -57,16 +58,18 @@ def check_shape(plan: Given[Plan], shaped: Sequence[str]) -> None:
         raise OptionError(f"{shaped[0]} shapes an adapter, and --method full trains none", option="method")
 
 
-def check_evaluation(evaluates: bool, every: int, train: Given[TrainConfig]) -> None:
+def check_evaluation(evaluates: bool, every: int, train: Given[TrainConfig], held_out: str | None = None) -> None:
     """Raises OptionError where something is asked of evaluations, and there are none.
 
     Args:
         evaluates: whether something is held out.
         every: steps between evaluations; 0 never.
+        held_out: the option that says what is held out, where one was given.
     """
     for option in ("patience", "evaluate_every", "evaluation_examples"):
         if train.values.get(option) and not evaluates:
             flag = option.replace("_", "-")
             raise OptionError(f"--{flag} needs held-out examples, and --held-out 0 leaves none", option=option)
-    if "evaluation_examples" in train and not every:
-        raise OptionError("--evaluation-examples means nothing with --evaluate-every 0", option="evaluation_examples")
+    asked = "evaluation_examples" if "evaluation_examples" in train else held_out
+    if asked is not None and not every:
+        raise OptionError(f"--{asked.replace('_', '-')} means nothing with --evaluate-every 0", option=asked)

@@ -88,12 +88,13 @@ def reinforce(
     offline: opt.Offline = False,
 ) -> int:
     """Let a model learn from rewards of its own answers; the result is OUT/adapter, or OUT/model with --method full."""
-    from gesso.cli.finetune_checks import check_shape
+    from gesso.cli.finetune_checks import check_evaluation, check_shape
     from gesso.errors import OptionError
 
     check_shape(planned, shape.flags)
     if prompts is None and held_out:
         raise OptionError("--held-out is a share of the lines of --prompts: tasks hold out theirs", option="held_out")
+    check_evaluation(True, train["evaluate_every"], train, "held_out" if held_out else None)
     if out is None:
         raise OptionError(
             "gesso reinforce needs --out, as in: gesso reinforce mini --task arithmetic --out runs/mine", option="out"

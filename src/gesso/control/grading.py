@@ -103,20 +103,23 @@ def grader_file(name: str) -> Path | None:
     return path if place.endswith(".py") and path.is_file() else None
 
 
-def grade(grader: Grader, prompt: str, text: str) -> float:
+def grade(grader: Grader, prompt: str, text: str, option: str = "check") -> float:
     """Returns what a grader says of an answer, as a number.
+
+    Args:
+        option: the one that named it, by which it is told of.
 
     Raises:
         OptionError: it fails, or returns no finite number.
         DataError: it is a task's, which cannot tell, or the prompt is none of the task's.
     """
-    found = _asked("check", "the check", grader, prompt, text)
+    found = _asked(option, f"the {option}", grader, prompt, text)
     try:
         score = float(found) if hasattr(found, "__float__") else math.nan
     except (OverflowError, TypeError, ValueError):  # too large, or an array of several
         score = math.inf
     if not math.isfinite(score):
-        raise OptionError(f"a check returns a finite number or a boolean, got {found!r:.60}", option="check")
+        raise OptionError(f"a {option} returns a finite number or a boolean, got {found!r:.60}", option=option)
     return score
 
 

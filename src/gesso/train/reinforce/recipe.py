@@ -85,7 +85,8 @@ def reinforce_recipe(
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which no answer can be read")
     if train.evaluate_every and not cases.evaluation(1):
-        raise OptionError("evaluate_every needs held-out prompts: give held_out", option="evaluate_every")
+        message = "evaluate_every needs held-out prompts: give held_out, or more of it, for none is held out"
+        raise OptionError(message, option="evaluate_every")
     model = read_model_config(folder)
     generation = read_generation_defaults(folder, model)
     policy_rules(generation)

@@ -31,7 +31,7 @@ class Judged:
     prompt: str
 
     def __call__(self, text: str) -> float:
-        return grade(self.grader, self.prompt, text)
+        return grade(self.grader, self.prompt, text, "reward")
 
 
 @dataclass(frozen=True, slots=True)
