@@ -87,7 +87,8 @@ def test_a_checkpoints_mode_ar_gives_way_to_what_needs_a_canvas(tiny: Engine, op
     defaults = tiny.defaults.override(mode="ar")
     engine = Engine(tiny.runner, tiny.tokenizer, tiny.template, defaults)
     assert engine.start(Request(PROMPT, {"max_new_tokens": 8})).config.mode == "ar"
-    assert engine.start(Request(PROMPT, {"max_new_tokens": 8, **options})).config.mode == "canvas"
+    for given in ({}, {"mode": None}):
+        assert engine.start(Request(PROMPT, {"max_new_tokens": 8, **given, **options})).config.mode == "canvas"
     with pytest.raises(OptionError, match="mode ar"):
         engine.start(Request(PROMPT, {"max_new_tokens": 8, "mode": "ar", **options}))
 

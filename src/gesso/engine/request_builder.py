@@ -58,8 +58,8 @@ class RequestBuilder:
         """
         prompt, shape, context = request.prompt, self._runner.config, Context.of(self._runner, max_length)
         asked, given = split_options(with_constraint(request.options))
-        if self._defaults.mode == "ar" and (needs_canvas(asked) or asked.prediction):
-            given.setdefault("mode", "canvas")  # a checkpoint's mode gives way to what a request asks for
+        if self._defaults.mode == "ar" and given.get("mode") is None and (needs_canvas(asked) or asked.prediction):
+            given["mode"] = "canvas"  # a checkpoint's mode gives way to what a request asks for
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
         language = request_language(config, asked)
