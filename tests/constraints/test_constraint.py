@@ -23,6 +23,16 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+def test_a_schema_that_changes_later_changes_nothing() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"item": {"type": "integer"}}, "required": ["item"]}
+    made = gesso.constraint(json_schema=schema)
+    schema["properties"] = {"price": {"type": "integer"}}
+    schema["required"][0] = "price"
+    text = gesso.load("mini", "cpu").generate("Give it as JSON.", constraint=made, seed=7).text
+    assert text.startswith('{"item": ')
+    assert made.accepts(text)
+
+
 def test_it_says_what_it_takes_and_why_not() -> None:
     made = gesso.constraint(json_schema=SCHEMA)
     assert made.accepts('{"item": "kettle", "price": 36}')

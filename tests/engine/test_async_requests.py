@@ -1,7 +1,10 @@
 """An async engine from an event loop: answers of tasks are those of a run alone, and nothing is left behind."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any
 
@@ -121,6 +124,107 @@ def test_a_failure_is_raised(mini: Engine, monkeypatch: pytest.MonkeyPatch, kind
                 await service.generate(PROMPTS[0])
 
     run(ask())
+
+
+def test_it_is_started_once(mini: Engine) -> None:
+    async def ask() -> str:
+        service = AsyncEngine(mini)
+        with pytest.raises(ClosingError, match="has not been started"):
+            await service.generate(PROMPTS[0])
+        async with service:
+            with pytest.raises(ClosingError, match="is started once"):
+                service.start()
+            return (await service.generate(PROMPTS[0], seed=7)).text
+
+    assert run(ask()) == "777"
+
+
+def test_a_place_that_is_not_free_yet_is_waited_for(mini: Engine) -> None:
+    async def ask() -> str:
+        async with AsyncEngine(mini, Limits(max_num_seqs=1, max_waiting=0)) as service:
+            long = asyncio.create_task(service.generate(PROMPTS[0], max_new_tokens=600, ignore_eos=True))
+            while not service.stats().running:
+                await asyncio.sleep(0.001)
+            waits = asyncio.create_task(service.generate(PROMPTS[0], seed=7))
+            await asyncio.sleep(0.01)
+            long.cancel()
+            return (await waits).text
+
+    assert run(ask()) == "777"
+
+
+def test_several_loops_ask_one_service(mini: Engine) -> None:
+    service = AsyncEngine(mini, Limits(max_num_seqs=1, max_waiting=1))
+    service.start()
+
+    async def burst() -> list[str]:
+        return [answer.text for answer in await asyncio.gather(*(service.generate(p, seed=7) for p in PROMPTS[:4]))]
+
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            assert list(threads.map(lambda _: run(burst()), range(3))) == [["777", "778", "779", "780"]] * 3
+    finally:
+        service.close()
+
+
+def test_handlers_in_every_thread_of_the_loop_may_ask(mini: Engine) -> None:
+    async def ask() -> list[str]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        async with AsyncEngine(mini) as service:
+
+            def handler(prompt: str) -> str:
+                asked = asyncio.run_coroutine_threadsafe(service.generate(prompt, seed=7), loop)
+                return asked.result(60).text
+
+            return await asyncio.gather(*(asyncio.to_thread(handler, prompt) for prompt in PROMPTS[:2]))
+
+    assert run(ask()) == ["777", "778"]
+
+
+def test_the_wait_for_room_counts(mini: Engine) -> None:
+    async def ask() -> float:
+        async with AsyncEngine(mini, Limits(max_num_seqs=1, max_waiting=0, request_timeout=0.5)) as service:
+            long = [service.generate(PROMPTS[0], max_new_tokens=3000, ignore_eos=True) for _ in range(4)]
+            began = asyncio.get_running_loop().time()
+            found = await asyncio.gather(*long, return_exceptions=True)
+            assert all(isinstance(each, TimeoutError) for each in found), found
+            return asyncio.get_running_loop().time() - began
+
+    assert run(ask()) < 1.9, "four times the limit, one behind the other"
+
+
+def test_closing_ends_what_runs_by_an_error(mini: Engine) -> None:
+    async def ask() -> None:
+        async with AsyncEngine(mini) as service:
+            task = asyncio.create_task(service.generate(PROMPTS[0], max_new_tokens=3000, ignore_eos=True))
+            while not service.stats().running:
+                await asyncio.sleep(0.001)
+        with pytest.raises(ClosingError, match="closed before the answer was whole"):
+            await task
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(("mini",), "engine"), ((None, {"max_num_seqs": 4}), "limits"), ((None, None, {"red": 5}), "red")],
+)
+def test_wrong_arguments_are_refused_by_name(mini: Engine, arguments: Any, option: str) -> None:
+    with pytest.raises(OptionError, match=f"^{option} must be") as refused:
+        AsyncEngine(*(mini if number == 0 and given is None else given for number, given in enumerate(arguments)))
+    assert refused.value.option == option
+
+
+def test_a_program_that_ends_amid_a_pass_keeps_its_exit_code() -> None:
+    program = (
+        "import asyncio, gesso\n"
+        "service = gesso.AsyncEngine(gesso.load('mini', 'cpu', threads=1)); service.start()\n"
+        "service.submit(gesso.Request('What is 9 + 4?', {'max_new_tokens': 3000, 'ignore_eos': True}), print)\n"
+        "raise SystemExit(3)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (3, "")
 
 
 def test_a_closed_service_takes_no_more(mini: Engine) -> None:

@@ -4,6 +4,7 @@
 the result, and compiles it for its tokens.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,6 +112,7 @@ def compile_texts(option: str, value: Any, *, strict: bool) -> Constraint:
     """
     ignored: tuple[str, ...] = ()
     if option == "json_schema":
+        value = copy.deepcopy(value)  # which is the caller's, and may change
         expression, ignored = schema_expression(value, strict=strict)
     elif option == "regex":
         expression = parse(value)

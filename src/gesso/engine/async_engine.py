@@ -9,12 +9,15 @@ An error that concerns one request ends that request. Any other is the end of th
 wait or run are told, and whoever submits afterwards is refused at once. It takes a new process to go on.
 """
 
+import atexit
 import logging
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gesso.engine.async_requests import AsyncRequests
@@ -30,10 +33,13 @@ from gesso.engine.progress import fail
 from gesso.engine.request_handle import RequestHandle
 from gesso.engine.request_state import RequestState
 from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
+from gesso.options.paths import checked_path
 
 __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
+EXIT_SECONDS = 10.0
+"""For which an interpreter that ends waits for a pass."""
 
 
 class AsyncEngine(AsyncRequests):
@@ -43,22 +49,26 @@ class AsyncEngine(AsyncRequests):
     """
 
     def __init__(
-        self, engine: Engine, limits: Limits | None = None, adapters: Mapping[str, Path] | None = None
+        self, engine: Engine, limits: Limits | None = None, adapters: Mapping[str, Path | str] | None = None
     ) -> None:
         """
         Args:
-            adapters: folders of LoRA adapters, by the names that requests choose them by.
+            adapters: folders of LoRA adapters, by the names that requests choose them by. They are the engine's: a name
+                that it knows already means the new one from here on, in every service over it.
 
         Raises:
             CheckpointError: an adapter does not fit the model.
-            OptionError: an impossible limit.
+            OptionError: an impossible limit, or what is no engine, no limits or no path.
         """
+        for name, given, kind in (("engine", engine, Engine), ("limits", limits or Limits(), Limits)):
+            if not isinstance(given, kind):
+                raise OptionError(f"{name} must be a gesso.{kind.__name__}, got {given!r:.60}", option=name)
         self.engine = engine
         self.limits = limits or Limits()
-        super().__init__(self.limits.max_num_seqs + self.limits.max_waiting)
+        super().__init__(self.limits.max_num_seqs + self.limits.max_waiting, self.limits.request_timeout)
         self._chunk = self.limits.prefill_chunk or engine.chunk
         if adapters:
-            engine.runner.load_adapters(adapters)
+            engine.runner.load_adapters({name: checked_path(name, folder) for name, folder in adapters.items()})
         # Caches get what weights and adapters leave.
         self._kv_memory = self.limits.kv_memory or engine.runner.kv_memory(TABLE_BYTES)
         self.adapters: tuple[str, ...] = tuple(adapters or ())
@@ -78,6 +88,7 @@ class AsyncEngine(AsyncRequests):
         self._failure: str | None = None
         self._compiling = 0
         self._busy_since: float | None = None
+        self._at_exit = partial(_stop_at_exit, weakref.ref(self))
 
     @property
     def ready(self) -> bool:
@@ -103,10 +114,18 @@ class AsyncEngine(AsyncRequests):
         return self.busy_seconds > self.limits.hang_seconds
 
     def start(self) -> None:
-        """Starts the engine's thread."""
+        """Starts the engine's thread.
+
+        Raises:
+            ClosingError: it was started before.
+        """
         thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
+        with self._changed:
+            if self._thread is not None or self._closing:
+                raise ClosingError("an AsyncEngine is started once: make another one over the same engine")
+            self._thread = thread
         thread.start()
-        self._thread = thread
+        atexit.register(self._at_exit)
 
     def prepare(self, request: Request) -> PreparedRequest:
         """Checks and tokenises a request that is to be submitted, and begins to compile its constraint.
@@ -171,7 +190,8 @@ class AsyncEngine(AsyncRequests):
     def _check_room(self) -> None:
         self._check_alive()
         if not self.ready:
-            raise ClosingError("the server is shutting down")
+            begun = self._thread is not None or self._closing
+            raise ClosingError("the server is shutting down" if begun else "the AsyncEngine has not been started")
         waiting = len(self._core.scheduler.waiting) + len(self._new)
         free = self.limits.max_num_seqs - len(self._core.scheduler.running)
         if waiting >= self.limits.max_waiting + free:
@@ -207,17 +227,23 @@ class AsyncEngine(AsyncRequests):
         with self._changed:
             self._closing = True
             self._changed.notify()
+        atexit.unregister(self._at_exit)
         if self._thread is None:
             return
         deadline = time.monotonic() + drain_seconds
         while self._listeners.requests and self._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._stop().join()
+
+    def _stop(self) -> threading.Thread:
+        """Cancels what runs; the thread ends behind its pass."""
+        assert self._thread is not None
         with self._changed:
+            self._closing = self._stopped = True
             for state in self._listeners.requests:
                 state.cancelled = True
-            self._stopped = True
             self._changed.notify()
-        self._thread.join()
+        return self._thread
 
     def _check_alive(self) -> None:
         if self.failure is not None:
@@ -284,3 +310,9 @@ class AsyncEngine(AsyncRequests):
             self._core.close()
         except Exception:
             LOG.exception("the engine's caches could not be let go")
+
+
+def _stop_at_exit(service: "weakref.ref[AsyncEngine]") -> None:
+    """Ends the thread of a service that nobody closed: a pass under way would abort the interpreter at its end."""
+    if (left := service()) is not None:
+        left._stop().join(EXIT_SECONDS)

@@ -1,13 +1,19 @@
-"""Asks an engine that runs in a thread of its own from an event loop: the loop reads what the thread tells.
+"""Asks an engine that runs in a thread of its own from event loops: the loop reads what the thread tells.
 
-Nothing waits in a thread while a constraint is compiled or while there is no room, however many requests there are.
+What takes time before a request is queued, such as its tokens and the tables of its constraint, is done in a few
+threads that are the service's own; nothing waits in them while a constraint is compiled or while there is no room.
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
-from typing import Any, Self
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.listeners import Listener
@@ -16,18 +22,25 @@ from gesso.engine.prompt import Prompt
 from gesso.engine.request import Request
 from gesso.engine.request_handle import RequestHandle
 from gesso.engine.result import GenerationResult
-from gesso.errors import EngineDeadError, OptionError
+from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
+
+T = TypeVar("T")
+LOOK_SECONDS = 0.02
+"""Seconds between two looks for room, where others than the tasks of this loop took it."""
 
 
 class AsyncRequests(ABC):
     """Is asyncio's side of `AsyncEngine`: a context manager that starts and closes it, and two ways to ask."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, timeout: float | None) -> None:
         """
         Args:
             most: requests that it takes at once; others wait.
+            timeout: seconds that a request may take, its wait for room included; None is no limit.
         """
-        self._room = asyncio.Semaphore(most)
+        self._most, self._timeout = most, timeout
+        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="gesso-requests")
 
     @abstractmethod
     def start(self) -> None: ...
@@ -46,7 +59,8 @@ class AsyncRequests(ABC):
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await asyncio.to_thread(self.close)
+        await self._in_thread(self.close)
+        self._threads.shutdown(wait=False)
 
     async def generate(self, prompt: Prompt, *, adapter: str | None = None, **options: Any) -> GenerationResult:
         """Generates an answer in the same passes as those to other requests; it is the answer of `Engine.generate`.
@@ -58,7 +72,7 @@ class AsyncRequests(ABC):
         Raises:
             as `stream`.
         """
-        async with aclosing(self.stream(prompt, frames=False, adapter=adapter, **options)) as events:
+        async with aclosing(self._follow(Request(prompt, options, adapter))) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     return event.result
@@ -72,10 +86,10 @@ class AsyncRequests(ABC):
         Raises:
             OptionError, TextError: as `Engine.generate`.
             TimeoutError: it took longer than the limit `request_timeout`.
-            ClosingError: the service takes no more requests.
+            ClosingError: the service is closed, or was before the answer was whole.
             EngineDeadError: the engine has failed for good.
         """
-        async with self._room, aclosing(self._follow(Request(prompt, options, adapter, frames))) as events:
+        async with aclosing(self._follow(Request(prompt, options, adapter, frames))) as events:
             async for event in events:
                 yield event
 
@@ -86,27 +100,64 @@ class AsyncRequests(ABC):
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(arrived.put_nowait, event)
 
-        prepared = await asyncio.to_thread(self.prepare, request)
+        since = time.monotonic()
+        place = self._places.setdefault(loop, asyncio.Semaphore(self._most))
         try:
-            await _ready(prepared, loop)
-            handle = self.submit(prepared, listen)
-        finally:
-            prepared.cancel()
+            async with asyncio.timeout(self._timeout):
+                await place.acquire()
+        except TimeoutError:
+            raise TimeoutError(f"not finished within {self._timeout:g} seconds") from None
         try:
-            while True:
-                event = await arrived.get()
-                if isinstance(event, Failed):
-                    raise _error(event)
-                yield event
-                if isinstance(event, Finished):
-                    return
+            handle = await self._enter(replace(request, since=since), listen)
+            try:
+                while True:
+                    event = await arrived.get()
+                    if isinstance(event, Failed):
+                        raise _error(event)
+                    if isinstance(event, Finished) and event.result.finish_reason == "cancelled":
+                        raise ClosingError("the service was closed before the answer was whole")
+                    yield event
+                    if isinstance(event, Finished):
+                        return
+            finally:
+                handle.cancel()
         finally:
-            handle.cancel()
+            place.release()
+
+    async def _enter(self, request: Request, listen: Listener) -> RequestHandle:
+        """Queues a request; waits while others than this loop's tasks have all the room."""
+        while True:
+            try:
+                prepared = await self._in_thread(partial(self.prepare, request), PreparedRequest.cancel)
+                try:
+                    await _ready(prepared)
+                    return await self._in_thread(partial(self.submit, prepared, listen), RequestHandle.cancel)
+                finally:
+                    prepared.cancel()
+            except QueueFullError:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _in_thread(self, act: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
+        """Does something in a thread; where nobody waits for it any more, it is done and undone."""
+        try:
+            doing = asyncio.get_running_loop().run_in_executor(self._threads, act)
+        except RuntimeError:
+            raise ClosingError("the service is closed") from None
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+
+            def leave(done: asyncio.Future[T]) -> None:
+                if not done.cancelled() and done.exception() is None and undo is not None:
+                    undo(done.result())
+
+            doing.add_done_callback(leave)
+            raise
 
 
-async def _ready(prepared: PreparedRequest, loop: asyncio.AbstractEventLoop) -> None:
+async def _ready(prepared: PreparedRequest) -> None:
     """Waits until a request's constraint is compiled."""
-    ready = asyncio.Event()
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
         with suppress(RuntimeError):

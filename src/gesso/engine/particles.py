@@ -136,6 +136,8 @@ def particles(
     if options.get("max_new_tokens") is None:
         canvas_length = options.get("canvas_length") or engine.defaults.canvas_length
         options["max_new_tokens"] = canvas_length or engine.config.canvas_length
+    if options.get("mode") == "ar":
+        raise OptionError("particles need canvases: leave mode ar out", option="mode")
     if options.get("mode") in (None, "auto"):
         options["mode"] = "canvas"
     states = [engine.start(Request(prompt, {**options, "seed": seed})) for seed in seeds]
@@ -280,8 +282,6 @@ def _check(number: int, resample_every: int, reward_scale: float, score: Score |
 
 def _check_canvas(state: RequestState) -> None:
     config = state.config
-    if config.mode == "ar":
-        raise OptionError("particles need canvases: leave mode ar out", option="mode")
     if config.verify not in (0, "auto"):
         raise OptionError("particles do not go with verify: it must be 0 or auto", option="verify")
     if config.thinking_budget is not None:
