@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from gesso.control.grading import find_augmentation, find_grader, grade, grader_file, message_text, passes
+from gesso.control.grading import (
+    find_augmentation,
+    find_grader,
+    grade,
+    grader_file,
+    message_text,
+    passes,
+    prompt_text,
+)
+from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 
 
@@ -105,3 +114,11 @@ def test_the_text_of_a_message() -> None:
     parts = [{"type": "image", "image": b""}, {"type": "text", "text": "a"}, "?", {"type": "text", "text": "b"}]
     assert [message_text({"content": content}) for content in ("a", parts, None, 3)] == ["a", "ab", "", ""]
     assert message_text("a") == ""
+
+
+def test_the_text_of_a_prompt_of_any_kind(tiny: Engine) -> None:
+    ids = tiny.tokenizer.encode("fig pear")
+    for prompt in ("fig pear", ids, np.array(ids), [np.int64(token) for token in ids], tuple(ids)):
+        assert prompt_text(tiny, prompt) == "fig pear"
+    assert prompt_text(tiny, [{"role": "user", "content": "fig"}, {"role": "user", "content": "pear"}]) == "pear"
+    assert prompt_text(tiny, np.array([], dtype=int)) == ""

@@ -14,6 +14,7 @@ from typing import Any
 from gesso.engine.engine import Engine
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
+from gesso.options.kinds import is_integer
 from gesso.options.user_code import failures_of, imported
 from gesso.tasks.base import Augmented, Example, Task
 from gesso.tasks.registry import TASKS
@@ -151,9 +152,9 @@ def prompt_text(engine: Engine, prompt: Prompt) -> str:
     """Returns the text that a grader gets as the prompt: the last message's, where it is a conversation."""
     if isinstance(prompt, str):
         return prompt
-    if prompt and isinstance(prompt[0], int):
-        return engine.tokenizer.decode([token for token in prompt if isinstance(token, int)])
-    return message_text(prompt[-1]) if prompt else ""
+    if len(prompt) and is_integer(prompt[0]):
+        return engine.tokenizer.decode([int(token) for token in prompt if is_integer(token)])
+    return message_text(prompt[-1]) if len(prompt) else ""
 
 
 def message_text(message: Any) -> str:
