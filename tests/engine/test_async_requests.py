@@ -126,6 +126,18 @@ def test_a_failure_is_raised(mini: Engine, monkeypatch: pytest.MonkeyPatch, kind
     run(ask())
 
 
+def test_what_a_users_own_code_failed_by_is_the_cause(mini: Engine) -> None:
+    async def ask() -> None:
+        async with AsyncEngine(mini) as service:
+            with pytest.raises(OptionError, match="accept failed: ZeroDivisionError") as refused:
+                await service.generate(PROMPTS[0], accept=lambda _: 1 / 0)
+            cause = refused.value.__cause__
+            assert isinstance(cause, OptionError)
+            assert isinstance(cause.__cause__, ZeroDivisionError)
+
+    run(ask())
+
+
 def test_it_is_started_once(mini: Engine) -> None:
     async def ask() -> str:
         service = AsyncEngine(mini)

@@ -113,7 +113,7 @@ class AsyncRequests(ABC):
                 while True:
                     event = await arrived.get()
                     if isinstance(event, Failed):
-                        raise _error(event)
+                        raise _error(event) from handle.error
                     if isinstance(event, Finished) and event.result.finish_reason == "cancelled":
                         raise ClosingError("the service was closed before the answer was whole")
                     yield event

@@ -225,6 +225,7 @@ class EngineCore:
         """Ends a request with the error that is being handled, which concerns no other unless the device is lost."""
         if not self._isolate:
             raise error
+        request.error = error
         if isinstance(error, OptionError):
             outputs.append((request, fail(request, Failed("refused", str(error), error.option))))
             return

@@ -38,6 +38,11 @@ class RequestHandle:
         """Returns how it is written: `canvas` or `ar`."""
         return self._request.config.mode
 
+    @property
+    def error(self) -> Exception | None:
+        """Returns what it failed by, where it has failed and that was caught."""
+        return self._request.error
+
     def cancel(self) -> None:
         """Ends the request before the next pass; `Finished` with reason `cancelled` follows unless it was finished
         already."""

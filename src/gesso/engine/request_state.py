@@ -88,6 +88,8 @@ class RequestState:
     cancelled: bool = False
     """Set from outside: the next iteration ends the request with what is committed."""
     failed: bool = False
+    error: Exception | None = None
+    """What it failed by, where that was caught."""
 
     @property
     def group(self) -> Hashable:
