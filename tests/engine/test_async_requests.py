@@ -130,7 +130,7 @@ def test_what_a_users_own_code_failed_by_is_the_cause(mini: Engine) -> None:
     async def ask() -> None:
         async with AsyncEngine(mini) as service:
             with pytest.raises(OptionError, match="accept failed: ZeroDivisionError") as refused:
-                await service.generate(PROMPTS[0], accept=lambda _: 1 / 0)
+                await service.generate("Count from 1 to 30 separated by commas.", seed=7, accept=lambda _: 1 / 0)
             cause = refused.value.__cause__
             assert isinstance(cause, OptionError)
             assert isinstance(cause.__cause__, ZeroDivisionError)
