@@ -39,7 +39,7 @@ __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
 EXIT_SECONDS = 10.0
-"""For which an interpreter that ends waits for a pass."""
+"""Seconds for which an interpreter that ends waits for a pass."""
 
 
 class AsyncEngine(AsyncRequests):
