@@ -549,6 +549,49 @@ def test_a_format_that_contradicts_the_pattern_beside_it_gives_way() -> None:
     assert not compiled(held).matches('"2026"')
 
 
+@pytest.mark.parametrize(
+    ("schema", "inside", "outside"),
+    [
+        (
+            {"type": "string", "maxLength": 5, "anyOf": [{"format": "date-time"}, {"pattern": "^[a-z]+$"}]},
+            ['"ab"'],
+            ['"!!"'],
+        ),
+        (
+            {
+                "type": "string",
+                "maxLength": 4,
+                "if": {"format": "date"},
+                "then": {"pattern": "^a"},
+                "else": {"pattern": "^b"},
+            },
+            ['"b"'],
+            ['"a"'],
+        ),
+        (
+            {
+                "oneOf": [
+                    {"type": "string", "format": "time", "pattern": "^\\d\\d:\\d\\d$"},
+                    {"type": "string", "pattern": "^1"},
+                ]
+            },
+            ['"22:30"'],
+            ['"12:30"'],
+        ),
+    ],
+)
+def test_a_format_means_the_same_wherever_it_is_asked_for(
+    schema: dict[str, Any], inside: list[str], outside: list[str]
+) -> None:
+    automaton = compiled(schema)
+    assert all(map(automaton.matches, inside))
+    assert not any(map(automaton.matches, outside))
+
+
+def test_formats_of_other_branches_hold() -> None:
+    assert compiled({"type": "string", "pattern": "^x", "oneOf": [{"format": "date"}, {"format": "uuid"}]}).empty
+
+
 def test_annotations_of_openapi_and_editors_are_known() -> None:
     kinds = {"anyOf": [kind("a", a={"const": 1}), kind("b", b={"const": 2})], "discriminator": {"propertyName": "a"}}
     plain = {**kinds, "x-order": [1], "example": {"a": 1}, "externalDocs": {"url": "x"}, "xml": {"name": "y"}}

@@ -1,8 +1,12 @@
 """An async engine from an event loop: answers of tasks are those of a run alone, and nothing is left behind."""
 
 import asyncio
+import gc
 import subprocess
 import sys
+import threading
+import time
+import weakref
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -12,7 +16,7 @@ import pytest
 
 from gesso.api import load
 from gesso.engine.async_engine import AsyncEngine, Limits
-from gesso.engine.engine import Engine
+from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Failed, Finished
 from gesso.errors import ClosingError, EngineDeadError, OptionError, TextError
 
@@ -204,6 +208,42 @@ def test_the_wait_for_room_counts(mini: Engine) -> None:
             return asyncio.get_running_loop().time() - began
 
     assert run(ask()) < 1.9, "four times the limit, one behind the other"
+
+
+def test_the_wait_for_room_that_others_have_counts_too(mini: Engine) -> None:
+    async def ask() -> None:
+        async with AsyncEngine(mini, Limits(max_num_seqs=1, max_waiting=0, request_timeout=0.3)) as service:
+            long = Request(PROMPTS[0], {"max_new_tokens": 3000, "ignore_eos": True}, since=time.monotonic() + 60)
+            handle = service.submit(long, lambda _: None)
+            with pytest.raises(TimeoutError, match="not finished within"):
+                await service.generate(PROMPTS[0])
+            handle.cancel()
+
+    run(ask())
+
+
+def test_a_failed_pass_leaves_nothing_behind(mini: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[weakref.ref[Any]] = []
+
+    def fail(*_: Any) -> None:
+        large = threading.Event()  # stands for a tensor
+        held.append(weakref.ref(large))
+        raise RuntimeError("out of memory")
+
+    async def ask() -> None:
+        async with AsyncEngine(mini) as service:
+            with monkeypatch.context() as broken:
+                broken.setattr(type(mini.runner), "denoise", fail)
+                with pytest.raises(EngineDeadError) as failed:
+                    await service.generate(PROMPTS[0])
+            assert [each for each in held if each() is not None] == []
+            assert "out of memory" in str(failed.value.__cause__)
+
+    gc.disable()
+    try:
+        run(ask())
+    finally:
+        gc.enable()
 
 
 def test_closing_ends_what_runs_by_an_error(mini: Engine) -> None:

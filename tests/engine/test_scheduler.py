@@ -154,9 +154,14 @@ def test_a_group_that_has_every_place_leaves_one_more_for_another() -> None:
     assert [job.part_of for job in scheduler.waiting] == ["a", "a"]
 
 
-def test_one_place_is_one_place() -> None:
-    scheduler = filled(1, "ab")
-    assert admitted(scheduler) == "a"
+def test_one_place_is_one_place_and_goes_round() -> None:
+    scheduler = filled(1, "aaab")
+    order = admitted(scheduler)
+    assert [scheduler.position(job) for job in scheduler.waiting] == [1, 2, 0]
+    while scheduler.waiting:
+        scheduler.remove(scheduler.running[0])
+        order += admitted(scheduler)
+    assert order == "abaa"
 
 
 @given(st.text("abcd", min_size=1, max_size=30), st.integers(1, 6))

@@ -10,7 +10,7 @@ from server.fake import FakeService
 from gesso.engine.events import Failed
 from gesso.errors import OptionError, QueueFullError
 from gesso.router.settings import RouterSettings
-from router.replicas import Dying, Fleet, server
+from router.replicas import Dying, Fleet, run, server
 
 CHAT = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}]}
 PATH = "/v1/chat/completions"
@@ -142,6 +142,9 @@ def test_servers_may_have_different_models(caplog: pytest.LogCaptureFixture) -> 
                 assert made(path, asked).status_code == 200, path
     assert len(plain.requests) == 0
     assert sum(record.levelname == "WARNING" for record in caplog.records) == 2  # the failed try, and what it showed
+    for _ in range(4):
+        assert made("/v1/models/mini:sudoku", method="GET").json()["id"] == "mini:sudoku"
+    assert made("/v1/nothing", CHAT).status_code == 404
     refused = made(PATH, {**CHAT, "model": "mini:none"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
     assert {replica.failures for replica in made.router.pool.replicas.values()} == {0}
@@ -154,6 +157,23 @@ def test_the_models_of_one_that_answers_are_told() -> None:
     assert [card["id"] for card in made("/v1/models", method="GET").json()["data"]] == ["mini", "mini:sudoku"]
     made.router.pool.replicas["http://1"].draining = True
     assert made("/v1/models", {}).status_code in (405, 503)
+
+
+def test_what_is_not_found_is_no_sign_that_a_model_is_not_there() -> None:
+    made = fleet([], [])
+    stored = run(
+        made.replicas["http://1"].send(
+            "POST",
+            "/v1/responses",
+            [(b"content-type", b"application/json")],
+            json.dumps({"model": "mini", "input": "Hi"}).encode(),
+        )
+    )
+    identity = json.loads(run(stored.read()))["id"]
+    asked = {"model": "mini", "input": "And?", "previous_response_id": identity}
+    made.router.pool.replicas["http://1"].load = 1
+    made("/v1/responses", asked)
+    assert made.router.pool.replicas["http://0"].lacks == set()
 
 
 def test_a_response_is_found_where_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from gesso.constraints.json_formats import FORMATS
+from gesso.constraints.json_formats import FORMATS, contradicts
 from gesso.constraints.json_keywords import same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
 from gesso.constraints.json_scopes import Scopes
@@ -222,6 +222,11 @@ class Document:
                 self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
         if isinstance(name := found.get("format"), str) and name not in FORMATS:
             self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")
+            del found["format"]
+        pattern = found.get("pattern")
+        if "format" in found and isinstance(pattern, str) and contradicts(found["format"], pattern):
+            # By the standard a format is an annotation, and some write `time` beside a pattern without an offset.
+            self.ignored[f"{place.pointer}/format"] = None
             del found["format"]
         if draft in (0, 4):
             for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):

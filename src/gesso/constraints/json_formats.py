@@ -6,12 +6,13 @@ Narrower than the format: years are 1000 to 9999, and second 60 is left out; hos
 name for a host, or none; the names of `idn-hostname` are those of `hostname`; a `regex` has groups in groups twice.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import Expression, intersection
-from gesso.constraints.regex import parse
+from gesso.constraints.regex import parse, parse_search
+from gesso.errors import OptionError
 
 _DATE = (
     r"([1-9]\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))"
@@ -128,6 +129,15 @@ def formats_apart(one: str, other: str) -> bool:
     """Tells whether it is certain that no text is of both formats."""
     both = (one, other)
     return WIDE.keys() >= set(both) and compile_bytes(intersection(*(parse(WIDE[name]) for name in both))).empty
+
+
+@lru_cache(maxsize=256)
+def contradicts(name: str, pattern: str) -> bool:
+    """Tells whether it is certain that a pattern matches in no text of a format."""
+    try:
+        return compile_bytes(intersection(format_expression(name), parse_search(pattern))).empty
+    except OptionError:  # which is told where the pattern itself is read
+        return False
 
 
 @cache

@@ -4,7 +4,6 @@ import operator
 from fractions import Fraction
 from math import ceil, floor
 
-from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
     Expression,
@@ -57,12 +56,7 @@ class Scalars:
         if least or most is not None:
             parts.append(repeat(self.form.character, least, None if most is None else int(most)))
         parts += [self.form.inside(self.pattern(text, pointer)) for text, holds in schema.get("pattern", ()) if holds]
-        formats = [self.form.inside(format_expression(name)) for name in schema.get("format", ()) if name in FORMATS]
-        if parts and formats and compile_bytes(intersection(*parts, *formats)).empty:
-            # By the standard a format is an annotation, and some write `time` beside a pattern without an offset.
-            self.document.ignored[f"{pointer}/format"] = None
-        else:
-            parts += formats
+        parts += [self.form.inside(format_expression(name)) for name in schema.get("format", ()) if name in FORMATS]
         told = schema.get("pattern", ())
         denied = [self.form.inside(self.pattern(text, pointer, True)) for text, holds in told if not holds]
         denied += [self.form.inside(parse(WIDE[name])) for name in schema.get("notFormat", ())]

@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -102,27 +102,23 @@ class AsyncRequests(ABC):
 
         since = time.monotonic()
         place = self._places.setdefault(loop, asyncio.Semaphore(self._most))
-        try:
-            async with asyncio.timeout(self._timeout):
-                await place.acquire()
-        except TimeoutError:
-            raise TimeoutError(f"not finished within {self._timeout:g} seconds") from None
-        try:
-            handle = await self._enter(replace(request, since=since), listen)
+        async with AsyncExitStack() as held:
             try:
-                while True:
-                    event = await arrived.get()
-                    if isinstance(event, Failed):
-                        raise _error(event) from handle.error
-                    if isinstance(event, Finished) and event.result.finish_reason == "cancelled":
-                        raise ClosingError("the service was closed before the answer was whole")
-                    yield event
-                    if isinstance(event, Finished):
-                        return
-            finally:
-                handle.cancel()
-        finally:
-            place.release()
+                async with asyncio.timeout(self._timeout):
+                    await held.enter_async_context(place)
+                    handle = await self._enter(replace(request, since=since), listen)
+            except TimeoutError:
+                raise TimeoutError(f"not finished within {self._timeout:g} seconds") from None
+            held.callback(handle.cancel)
+            while True:
+                event = await arrived.get()
+                if isinstance(event, Failed):
+                    raise _error(event) from handle.error
+                if isinstance(event, Finished) and event.result.finish_reason == "cancelled":
+                    raise ClosingError("the service was closed before the answer was whole")
+                yield event
+                if isinstance(event, Finished):
+                    return
 
     async def _enter(self, request: Request, listen: Listener) -> RequestHandle:
         """Queues a request; waits while others than this loop's tasks have all the room."""

@@ -13,6 +13,7 @@ as it is, and is the end of the loop.
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -226,6 +227,7 @@ class EngineCore:
         if not self._isolate:
             raise error
         request.error = error
+        _let_go(error)
         if isinstance(error, OptionError):
             outputs.append((request, fail(request, Failed("refused", str(error), error.option))))
             return
@@ -265,3 +267,11 @@ class EngineCore:
             self.counters.steps += 1
             self.counters.canvas_steps += len(todo) + guided
         return [(request, partial(after_step, request, self.runner)) for request in group]
+
+
+def _let_go(error: BaseException) -> None:
+    """Lets go what the frames of a failed pass hold: its error is kept, and so would its tensors be."""
+    part: BaseException | None = error
+    while part is not None:
+        traceback.clear_frames(part.__traceback__)
+        part = part.__cause__ or part.__context__

@@ -11,7 +11,7 @@ goes first, and where a group has every place, one of another group gets one mor
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -59,6 +59,8 @@ class Scheduler(Generic[R]):
         self._max_running = max_running
         self._prefill_tokens = prefill_tokens
         self._turns: deque[R] = deque()
+        self._last: Hashable = None
+        """Group that had the last turn."""
         self.waiting: deque[R] = deque()
         self.running: list[R] = []
 
@@ -73,7 +75,7 @@ class Scheduler(Generic[R]):
 
     def position(self, request: R) -> int:
         """Returns the number of requests before it in the queue; 0 where it does not wait. Any thread may ask."""
-        ahead = Counter(running.group for running in tuple(self.running))
+        ahead = self._groups(tuple(self.running))
         turns: dict[R, int] = {}
         for waiting in tuple(self.waiting):
             turns[waiting] = ahead[waiting.group]
@@ -90,13 +92,18 @@ class Scheduler(Generic[R]):
             self.waiting.remove(request)
             self.running.append(request)
             self._turns.append(request)
+            self._last = request.group
             yield request
+
+    def _groups(self, running: Sequence[R]) -> Counter[Hashable]:
+        """How many of each group run; where none does, the one that had the last turn waits for others."""
+        return Counter(request.group for request in running) if running else Counter([self._last])
 
     def _next(self) -> R | None:
         """The request that starts next; None where none may."""
         if not self.waiting or len(self.running) > self._max_running:
             return None
-        running = Counter(request.group for request in self.running)
+        running = self._groups(self.running)
         alone = next((request for request in self.waiting if not running[request.group]), None)
         if len(self.running) < self._max_running:
             return alone or min(self.waiting, key=lambda request: running[request.group])

@@ -119,7 +119,7 @@ class Router:
             return
         if path == model_list.PATH and scope["method"] == "GET":
             asked = Asked(scope, b"", self.settings.replica_api_key, Pins())
-            found = await model_list.all_models(self.pool, asked, self.settings.stall_seconds)
+            found = await model_list.all_models(self.pool, asked)
             if found is not None:
                 await JSONResponse(found)(scope, receive, send)
                 return

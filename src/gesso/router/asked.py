@@ -42,7 +42,8 @@ class Asked:
         self._body = body
         self._begin: str | None = None
         self.parsed = json_fields(body) if self.method == "POST" else {}
-        model = self.parsed.get("model")
+        _, of_model, model = self.path.rpartition("/v1/models/")
+        model = model if of_model else self.parsed.get("model")
         self.model: str | None = model if isinstance(model, str) else None
         self.streams = self.parsed.get("stream") is True or self.path in ("/api/chat", "/api/generate")
         self.stores = self.path == "/v1/responses" and self.method == "POST"

@@ -2,11 +2,13 @@
 
 from gesso.router.chunks import fault_code
 from gesso.router.client import Answer
-from gesso.router.events import StreamEvent
+from gesso.router.events import StreamEvent, read_data
 
 _LEAVING = {"shutting_down", "not_ready"}
 """Codes with which a replica says that it takes nothing for now."""
 _CRASHES = {"internal_error", "api_error"}
+_WITHOUT_CODES = ("/v1/messages", "/v1/messages/count_tokens", "/api/chat", "/api/generate")
+"""Paths whose errors have no code: what is not found there is a model."""
 
 
 class FailedError(Exception):
@@ -30,6 +32,11 @@ class FailedError(Exception):
     def is_elsewhere(self) -> bool:
         """Says whether it lacks what was asked for, which another one may have."""
         return self.answer is not None and self.answer.status == 404
+
+    def lacks_model(self, path: str) -> bool:
+        """Says whether what it lacks is the model that a request to this path names."""
+        coded = fault_code(read_data(self.body)) == "model_not_found"
+        return self.is_elsewhere and (coded or path in _WITHOUT_CODES)
 
     @property
     def is_leaving(self) -> bool:

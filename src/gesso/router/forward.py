@@ -136,7 +136,7 @@ class Forward:
                 if tries.reached(ledger.progress):
                     excluded = set()  # all replicas have another chance
                 excluded.add(replica.name)
-                if isinstance(error, FailedError) and error.is_elsewhere:
+                if isinstance(error, FailedError) and error.lacks_model(asked.path):
                     lacking.append(replica)
                 failure, again = error, self._counts(error, replica, tries, excluded, crashed)
             finally:

@@ -10,33 +10,36 @@ from gesso.router.events import read_data
 from gesso.router.replicas import Pool, Replica
 
 PATH = "/v1/models"
+SECONDS = 2.0
+"""Seconds that a replica may take: its list is at hand."""
 
 
-async def all_models(pool: Pool, asked: Asked, seconds: float) -> Mapping[str, Any] | None:
+async def all_models(pool: Pool, asked: Asked) -> Mapping[str, Any] | None:
     """Asks the replicas that take requests for their models, and puts their lists together, the first replica's first.
-
-    Args:
-        seconds: for which one may take; one that fails or takes longer is left out.
+    One that fails is left out.
 
     Returns:
         the list, or None where fewer than two told theirs: one tells by itself what is there, or why not.
     """
     up = [replica for replica in pool.replicas.values() if replica.state == "up" and not replica.draining]
-    told = [found for found in await asyncio.gather(*(_models(each, asked, seconds) for each in up)) if found]
+    told = [found for found in await asyncio.gather(*(_models(each, asked) for each in up)) if found]
     if len(told) < 2:
         return None
-    cards = {card["id"]: card for found in reversed(told) for card in found["data"]}
-    ids = dict.fromkeys(card["id"] for found in told for card in found["data"])
-    first, last = next(iter(ids), None), next(reversed(ids), None)
-    return {**told[0], "data": [cards[each] for each in ids], "first_id": first, "last_id": last}
+    cards: dict[Any, Any] = {}
+    for card in (card for found in told for card in found["data"] if isinstance(card, dict)):
+        cards.setdefault(card.get("id"), card)
+    first, last = next(iter(cards), None), next(reversed(cards), None)
+    return {**told[0], "data": [*cards.values()], "first_id": first, "last_id": last}
 
 
-async def _models(replica: Replica, asked: Asked, seconds: float) -> dict[str, Any] | None:
+async def _models(replica: Replica, asked: Asked) -> dict[str, Any] | None:
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(SECONDS):
             answer = await replica.client.send("GET", PATH, asked.headers)
-            body = await answer.read()
-            await answer.close()
+            try:
+                body = await answer.read()
+            finally:
+                await answer.close()
     except (ReplicaLostError, TimeoutError):
         return None
     found = read_data(body) if answer.status == 200 else None

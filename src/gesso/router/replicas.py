@@ -160,8 +160,11 @@ class Pool:
 
     def note_lacking(self, model: str | None, lacking: Sequence[Replica], found: Replica) -> None:
         """Notes that some replicas do not have a model that one has."""
+        if model is None:
+            return
         for replica in lacking:
-            if model is not None and model not in replica.lacks and len(replica.lacks) < MOST_LACKING:
+            known = replica is found or model in replica.lacks
+            if not known and len(replica.lacks) < MOST_LACKING:
                 log.warning("replica %s has no model %r, replica %s has", replica.name, model, found.name)
                 replica.lacks.add(model)
 
