@@ -30,8 +30,8 @@ from gesso.errors import OptionError
 
 DEEPEST, SHALLOWEST = 5, 3
 """How many of one rule stand in each other."""
-MAX_SIZE = 500_000
-"""Size of an expression up to which it is tried to go deeper than the shallowest."""
+SMALL, MAX_SIZE = 6_000, 500_000
+"""Size of the shallowest expression up to which deeper ones are tried, which takes time, and of these."""
 MAX_STATES = 3_000
 """States of the automaton that is then taken: a step's inference goes over all of them."""
 
@@ -51,7 +51,8 @@ def parse_grammar(text: str) -> Expression:
     if shallowest == NEVER:
         raise OptionError(f"grammar: the rule {start!r} never comes to an end")
     options = [shallowest]
-    for deep in range(SHALLOWEST + 1, DEEPEST + 1):
+    deepest = DEEPEST if spelled_size(shallowest) <= SMALL else SHALLOWEST
+    for deep in range(SHALLOWEST + 1, deepest + 1):
         try:
             deeper = Rules(statements, imported, deep).language(start)
         except OptionError:
