@@ -7,8 +7,8 @@ tokenizer an automaton over tokens (`compile`). Given what a model says of a can
 marginals under the constraint and the most probable canvas that satisfies it.
 
 Regular expressions: `regex`, `regex_groups` -> `regex_characters`, `unicode_sets`. JSON Schema: `json_schema`, with
-`json_bundle` for several files; `json_places` -> `json_scopes` -> `json_document` -> `json_references` ->
-`json_alternatives`, `json_negation`, `json_evaluated` -> `json_objects`, `json_arrays`, `json_members`,
+`json_bundle` for several files; `json_places` -> `json_scopes` -> `json_document` (`json_drafts`) -> `json_references`
+-> `json_alternatives`, `json_negation`, `json_evaluated` -> `json_objects`, `json_arrays`, `json_members`,
 `json_scalars`, `json_numbers`, `json_text`, `json_disjoint`, `json_excluded`, `json_one_of`, `json_limits`;
 `distinct_items`. Grammars: `grammar`, `grammar_tokens`, `grammar_texts`, `grammar_rules`, `grammar_common`. Others:
 `choices` in `expression`, `tool_calls`, `reasoning`.

@@ -13,40 +13,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from gesso.constraints.json_drafts import KEYWORDS, OTHERS_ANNOTATIONS
 from gesso.constraints.json_formats import FORMATS, contradicts
 from gesso.constraints.json_keywords import same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
 from gesso.constraints.json_scopes import Scopes
 from gesso.errors import OptionError
-
-_COMMON = frozenset(
-    ("type", "enum", "properties", "required", "additionalProperties", "patternProperties", "minProperties",
-     "maxProperties", "items", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format",
-     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "not",
-     "$ref", "definitions", "$schema", "title", "description", "default")
-)  # fmt: skip
-_SINCE_6 = frozenset(("const", "contains", "propertyNames", "$id", "examples"))
-_SINCE_7 = frozenset(("if", "then", "else", "$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"))
-_SINCE_2019 = frozenset(
-    ("$anchor", "$defs", "$vocabulary", "dependentRequired", "dependentSchemas", "minContains", "maxContains",
-     "unevaluatedItems", "unevaluatedProperties", "deprecated", "contentSchema")
-)  # fmt: skip
-KEYWORDS = {
-    4: _COMMON | {"id", "dependencies", "additionalItems"},
-    6: _COMMON | _SINCE_6 | {"dependencies", "additionalItems"},
-    7: _COMMON | _SINCE_6 | _SINCE_7 | {"dependencies", "additionalItems"},
-    2019: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019 | {"additionalItems", "$recursiveRef", "$recursiveAnchor"},
-    2020: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019 | {"prefixItems", "$dynamicRef", "$dynamicAnchor"},
-    # Without $schema: the newest draft, with what older ones said otherwise and nothing else can mean.
-    0: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019
-    | {"prefixItems", "$dynamicRef", "$dynamicAnchor", "dependencies", "additionalItems"},
-}  # fmt: skip
-"""Keywords that a draft knows; 0 stands for a schema that names none."""
-OTHERS_ANNOTATIONS = frozenset(
-    ("discriminator", "example", "xml", "externalDocs", "markdownDescription", "enumDescriptions",
-     "markdownEnumDescriptions", "deprecationMessage", "defaultSnippets")
-)  # fmt: skip
-"""Annotations of OpenAPI and of editors, which change nothing that is valid, as do all that begin with `x-`."""
 
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")

@@ -7,5 +7,6 @@ and constraint: `constraint_language` says what language a request asks for, `co
 which mode is quicker, `prompt`, `media` and `markers` turn messages with images into a `PromptInput`. `canvases`,
 `listeners` and `totals` keep what is under way; `verifier` is a state machine; `particles` stand over `resampling`;
 `output` makes text, blocks and results, `progress` says what a pass means for a request. `prefix_store`, `seeds` (of
-several requests), `limits`, `reasoning` (its budget), `events`, `result` and `trace` are what their names say.
+several requests), `limits`, `exit_hook`, `reasoning` (its budget), `events`, `result` and `trace` are what their names
+say.
 """

@@ -9,15 +9,12 @@ An error that concerns one request ends that request. Any other is the end of th
 wait or run are told, and whoever submits afterwards is refused at once. It takes a new process to go on.
 """
 
-import atexit
 import logging
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from gesso.engine.async_requests import AsyncRequests
@@ -25,6 +22,7 @@ from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Failed
+from gesso.engine.exit_hook import ExitHook
 from gesso.engine.limits import Limits, Stats
 from gesso.engine.listeners import Listener, Listeners
 from gesso.engine.prefix_store import PrefixStore
@@ -38,8 +36,6 @@ from gesso.options.paths import checked_path
 __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
-EXIT_SECONDS = 10.0
-"""Seconds for which an interpreter that ends waits for a pass."""
 
 
 class AsyncEngine(AsyncRequests):
@@ -88,7 +84,7 @@ class AsyncEngine(AsyncRequests):
         self._failure: str | None = None
         self._compiling = 0
         self._busy_since: float | None = None
-        self._at_exit = partial(_stop_at_exit, weakref.ref(self))
+        self._exit_hook = ExitHook(self._stop)
 
     @property
     def ready(self) -> bool:
@@ -125,7 +121,7 @@ class AsyncEngine(AsyncRequests):
                 raise ClosingError("an AsyncEngine is started once: make another one over the same engine")
             self._thread = thread
         thread.start()
-        atexit.register(self._at_exit)
+        self._exit_hook.register()
 
     def prepare(self, request: Request) -> PreparedRequest:
         """Checks and tokenises a request that is to be submitted, and begins to compile its constraint.
@@ -227,7 +223,7 @@ class AsyncEngine(AsyncRequests):
         with self._changed:
             self._closing = True
             self._changed.notify()
-        atexit.unregister(self._at_exit)
+        self._exit_hook.unregister()
         if self._thread is None:
             return
         deadline = time.monotonic() + drain_seconds
@@ -310,9 +306,3 @@ class AsyncEngine(AsyncRequests):
             self._core.close()
         except Exception:
             LOG.exception("the engine's caches could not be let go")
-
-
-def _stop_at_exit(service: "weakref.ref[AsyncEngine]") -> None:
-    """Ends the thread of a service that nobody closed: a pass under way would abort the interpreter at its end."""
-    if (left := service()) is not None:
-        left._stop().join(EXIT_SECONDS)
