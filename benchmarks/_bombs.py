@@ -117,6 +117,16 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
         CHAT,
         _grammar("start: r0\n" + "".join(f'r{n}: "x" r{n + 1}\n' for n in range(2000)) + 'r2000: "a"\n'),
     ),
+    "forty choices of one request": (
+        TEXT,
+        {
+            "model": "mini",
+            "prompt": ["Count from 1 to 90 separated by commas."] * 5,
+            "n": 8,
+            "max_tokens": 400,
+            "diffusion": {"ignore_eos": True},
+        },
+    ),
     "choices: long and many": (CHAT, _chat(structured_outputs={"choice": [f"{n} " + "x" * 2000 for n in range(1000)]})),
     "tools: a hundred strict ones": (
         CHAT,

@@ -152,15 +152,20 @@ def test_servers_may_have_different_models(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_the_models_of_one_that_answers_are_told() -> None:
-    made = fleet([], [])
+    made = fleet([], [], wait_seconds=0.1)
     made.replicas["http://0"].refusing = True
     assert [card["id"] for card in made("/v1/models", method="GET").json()["data"]] == ["mini", "mini:sudoku"]
     made.router.pool.replicas["http://1"].draining = True
-    assert made("/v1/models", {}).status_code in (405, 503)
+    refused = made("/v1/models", method="GET")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "no_replica")
 
 
-def test_what_is_not_found_is_no_sign_that_a_model_is_not_there() -> None:
-    made = fleet([], [])
+def test_what_is_not_found_is_no_sign_that_a_model_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def count(*_: Any) -> int:
+        return 3
+
+    monkeypatch.setattr("gesso.server.responses_api.count_prompt", count)
+    made = fleet([], [], wait_seconds=0.1)
     stored = run(
         made.replicas["http://1"].send(
             "POST",
@@ -172,7 +177,8 @@ def test_what_is_not_found_is_no_sign_that_a_model_is_not_there() -> None:
     identity = json.loads(run(stored.read()))["id"]
     asked = {"model": "mini", "input": "And?", "previous_response_id": identity}
     made.router.pool.replicas["http://1"].load = 1
-    made("/v1/responses", asked)
+    assert made("/v1/responses", asked).status_code == 200
+    assert [len(replica.bodies) for replica in made.replicas.values()] == [1, 2], "the first one does not know it"
     assert made.router.pool.replicas["http://0"].lacks == set()
 
 
