@@ -156,6 +156,7 @@ def captured_passes(
     canvases = torch.randint(2, 1000, (4, 256), device=device)
     kind = f"6 layers, {experts} experts" + (f", {form.kernel}" if form else "")
     graphs, run_again = cuda_graph_runner(model), CudaGraphRunner(model, _run_again)
+    assert graphs is not None
 
     def steps(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
         pairs = zip(canvases, softs, strict=True)

@@ -56,7 +56,7 @@ def load(
     *,
     offline: bool = False,
     adapter: str | Path | None = None,
-    cuda_graphs: bool = False,
+    cuda_graphs: bool | None = None,
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
     device_memory: int | str | None = None,
@@ -68,8 +68,8 @@ def load(
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights; one with a delta for the
             encoder and another for the decoder stays beside them. One that was trained on other weights is warned of.
-        cuda_graphs: capture passes, denoising steps or tokens, once and replay them. CUDA and Triton,
-            or CUDA of capability 9 or 10 and experts in bfloat16.
+        cuda_graphs: capture passes, denoising steps or tokens, once and replay them: with CUDA and Triton, or CUDA of
+            capability 9 or 10 and experts in bfloat16. Without it where that can be.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
             are processes that end with this one.
         pipeline_parallel: stages that the model is split into by its layers, for devices with a slow link between them;
@@ -94,7 +94,7 @@ def load(
     decide(threads)
     given = {
         "adapter": adapter is not None,
-        "cuda_graphs": cuda_graphs,
+        "cuda_graphs": bool(cuda_graphs),
         "tensor_parallel": tensor_parallel > 1,
         "pipeline_parallel": pipeline_parallel > 1,
         "device_memory": device_memory is not None,

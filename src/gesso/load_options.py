@@ -31,8 +31,13 @@ class LoadOptions:
     )
     device: str = option("auto", "auto, cpu, cuda or mps.", field=None, group=MODEL)
     dtype: str = option("auto", "auto, float32, bfloat16 or float16.", field=None, group=MODEL)
-    cuda_graphs: bool = option(
-        False, "Record passes, denoising steps or tokens, once and replay them; CUDA.", field=None, group=MODEL
+    cuda_graphs: bool | None = option(
+        None,
+        "Capture passes, denoising steps or tokens, once and replay them. Without either where they can be: CUDA.",
+        unset="where passes can be captured",
+        field=None,
+        flag="--*/--no-*",
+        group=MODEL,
     )
     device_memory: str | None = option(
         None,

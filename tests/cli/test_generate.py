@@ -100,14 +100,16 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     gesso("generate", "hi", "--device", "cpu", "--dtype", "bfloat16", "--offline", "--model", "org/name")
     gesso("generate", "hi", "--adapter", "runs/mine/adapter")
     gesso("generate", "hi", "--cuda-graphs")
+    gesso("generate", "hi", "--no-cuda-graphs")
     gesso("generate", "hi", "--tensor-parallel", "2")
     gesso("generate", "hi", "--pipeline-parallel", "3")
-    usual: dict[str, Any] = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
+    usual: dict[str, Any] = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": None}
     usual |= {"tensor_parallel": 1, "pipeline_parallel": 1, "device_memory": None, "threads": None}
     assert seen == [
         (("org/name",), {**usual, "device": "cpu", "dtype": "bfloat16", "offline": True}),
         (("mini",), {**usual, "adapter": "runs/mine/adapter"}),
         (("mini",), {**usual, "cuda_graphs": True}),
+        (("mini",), {**usual, "cuda_graphs": False}),
         (("mini",), {**usual, "tensor_parallel": 2}),
         (("mini",), {**usual, "pipeline_parallel": 3}),
     ]

@@ -460,3 +460,44 @@ def test_it_is_refused_where_experts_need_the_host(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
     with pytest.raises(OptionError, match=r"^cuda_graphs needs Triton, or experts in bfloat16"):
         cuda_graph_runner(random_model(SHAPE))
+
+
+def test_without_being_asked_for_it_is_left_out_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(SHAPE)
+    assert ModelRunner.of(model).graphs is None
+    monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
+    assert cuda_graph_runner(model, needed=False) is None
+    monkeypatch.setattr(cuda_graphs, "can_group", lambda *_: True)
+    monkeypatch.setattr(cuda_graphs, "_CudaCapture", lambda device: Tracer())
+    assert isinstance(cuda_graph_runner(model, needed=False), CudaGraphRunner)
+    monkeypatch.setattr(model, "offload", object())
+    assert cuda_graph_runner(model, needed=False) is None
+    with pytest.raises(OptionError, match="cuda_graphs needs all weights on the device"):
+        cuda_graph_runner(model)
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_a_capture_that_fails_ends_no_answer_that_did_not_ask_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    captured = 0
+
+    def capture(work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+        nonlocal captured
+        captured += 1
+        if captured == 2:
+            raise torch.OutOfMemoryError("no room for a second graph")
+        return run_again(work, inputs)
+
+    model = random_model(SHAPE)
+    expected = tokens_of(make_engine(), seed=1)
+    graphs = CudaGraphRunner(model, capture, needed=False)
+    engine = Engine(ModelRunner(model, graphs), TokenIds(), None, GenerationConfig(eos_token_ids=(1,)))
+    assert tokens_of(engine, seed=1) == expected
+    one_by_one = {"mode": "ar", "ignore_eos": True, "max_new_tokens": 12, "seed": 1}
+    found, run = (one.generate(PROMPT, **one_by_one).token_ids for one in (engine, make_engine()))
+    assert found == run
+    assert captured == 2
+    (record,) = caplog.records
+    assert "no room for a second graph" in record.getMessage()
+    captured = 1
+    with pytest.raises(torch.OutOfMemoryError):
+        tokens_of(make_engine(capture), seed=1)

@@ -94,7 +94,7 @@ class Engine:
             template: how a conversation is written; None takes prompts as they are only.
             defaults: settings where a request says nothing.
         """
-        self.runner = model if isinstance(model, Runner) else ModelRunner.of(model)
+        self.runner = model if isinstance(model, Runner) else ModelRunner(model)
         self.tokenizer = tokenizer
         self.template = template
         self.defaults = defaults

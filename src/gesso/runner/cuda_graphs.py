@@ -17,11 +17,13 @@ A graph keeps the addresses of all that it reads, so nothing that a pass reads m
 runner fixes the tables of positions at their full size before the first pass.
 
 Nothing in a pass may wait for the device while it is captured. What would is the routing of experts, where it goes from
-expert to expert: `cuda_graph_runner` refuses models whose experts are not multiplied in one call. Nor may anything be
-set up that is set up when it is first asked for, a kernel for so many rows say: that is why the first pass of a kind,
-with every adapter, runs.
+expert to expert: models whose experts are not multiplied in one call are not captured. Nor may anything be set up that
+is set up when it is first asked for, a kernel for so many rows say: that is why the first pass of a kind, with every
+adapter, runs. Where a capture fails all the same, for want of memory say, passes run from there on, but for who asked
+for captures.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +33,7 @@ from torch import Tensor, nn
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.family import BlockDiffusionModel
 from gesso.models.flat_rows import PlacedEmbeddings, longest_of
 from gesso.models.places import Places
 from gesso.nn.experts import Experts
@@ -39,6 +42,7 @@ from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
 
+LOG = logging.getLogger(__name__)
 Pass = Callable[..., Tensor]
 """(tokens [N], and where there is one the self-conditioning [N, D]) -> hidden states [N, D]."""
 Capture = Callable[[Pass, tuple[Tensor, ...]], tuple[Callable[[], None], Tensor]]
@@ -69,9 +73,14 @@ class _Graph:
 class CudaGraphRunner:
     """Runs the passes of one model, from a graph where there is one; a `Denoiser` in the model's place."""
 
-    def __init__(self, model: DiffusionGemma, capture: Capture) -> None:
+    def __init__(self, model: DiffusionGemma, capture: Capture, *, needed: bool = True) -> None:
+        """
+        Args:
+            needed: whether a capture that fails is an error; else passes run from there on.
+        """
         self._model = model
-        self._capture = capture
+        self._capture: Capture | None = capture
+        self._needed = needed
         self._places: list[Places] = []
         """Those of a batch's first sequence, its second, and so on."""
         self._graphs: dict[Hashable, _Graph] = {}
@@ -147,17 +156,31 @@ class CudaGraphRunner:
             )
             if not self._is_known(same, key, alone=len(counts) == 1):
                 return work(*inputs)
-            graph = self._graphs.pop(key, None)
+            graph = self._graphs.pop(key, None) or self._new_graph(work, inputs)
             if graph is None:
-                if len(self._graphs) == KEPT:
-                    del self._graphs[next(iter(self._graphs))]
-                own = tuple(given.clone() for given in inputs)
-                graph = _Graph(own, *self._capture(work, own))
+                return work(*inputs)
             self._graphs[key] = graph
             return graph.run(inputs)
         finally:
             for row in cache.rows:
                 row.places = None
+
+    def _new_graph(self, work: Pass, inputs: tuple[Tensor, ...]) -> _Graph | None:
+        """Captures a pass; returns None where passes are not captured any more."""
+        if self._capture is None:
+            return None
+        if len(self._graphs) == KEPT:
+            del self._graphs[next(iter(self._graphs))]
+        try:
+            own = tuple(given.clone() for given in inputs)
+            return _Graph(own, *self._capture(work, own))
+        except RuntimeError as error:  # CUDA's, want of memory among them
+            if self._needed:
+                raise
+            LOG.warning("passes run one by one from here on, as this one cannot be captured: %s", error)
+            self._graphs.clear()
+            self._capture = None
+            return None
 
     def _places_of(self, cache: KVCache) -> list[Places]:
         for _ in range(len(self._places), cache.batch_size):
@@ -183,22 +206,34 @@ def _remember(known: dict[Hashable, None], key: Hashable, most: int) -> None:
         del known[next(iter(known))]
 
 
-def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
-    """Checks that the passes of a model can be captured, and returns what captures them.
+def cuda_graph_runner(model: BlockDiffusionModel, *, needed: bool = True) -> CudaGraphRunner | None:
+    """Returns what captures the passes of a model; None where they cannot be captured.
+
+    Args:
+        needed: whether that they cannot be captured is an error, now or when a capture fails.
 
     Raises:
-        OptionError: the model is not on a CUDA device, or its experts need the host.
+        OptionError: they cannot be captured, and are `needed` to be.
     """
+    if why := _what_prevents(model):
+        if needed:
+            raise OptionError(f"cuda_graphs needs {why}", option="cuda_graphs")
+        return None
+    assert isinstance(model, DiffusionGemma)
+    return CudaGraphRunner(model, _CudaCapture(model.device), needed=needed)
+
+
+def _what_prevents(model: BlockDiffusionModel) -> str:
+    """Says what passes would need to be captured and do not have; empty where they can be."""
+    if not isinstance(model, DiffusionGemma):
+        return "a model of the DiffusionGemma family"
     if model.device.type != "cuda":
-        raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}", option="cuda_graphs")
-    for _, _, block in model.blocks():
-        with torch.no_grad():
-            if not _in_one_call(block.experts, model.reference_parameter):
-                raise OptionError(
-                    "cuda_graphs needs Triton, or experts in bfloat16 and a GPU of compute capability 9 or 10",
-                    option="cuda_graphs",
-                )
-    return CudaGraphRunner(model, _CudaCapture(model.device))
+        return f"a CUDA device, the model is on {model.device.type}"
+    if model.offload is not None:
+        return "all weights on the device"
+    with torch.no_grad():
+        alike = all(_in_one_call(block.experts, model.reference_parameter) for _, _, block in model.blocks())
+    return "" if alike else "Triton, or experts in bfloat16 and a GPU of compute capability 9 or 10"
 
 
 def _in_one_call(experts: nn.Module, x: Tensor) -> bool:

@@ -41,7 +41,7 @@ Model = BlockDiffusionModel
 Tower = VisionModel
 """What makes embeddings of images beside it."""
 SPARE_BYTES = 1 << 30
-"""Bytes of a cache that is kept for the next request where passes are captured: it stands beside what is counted."""
+"""Bytes of a cache that is kept for the next request where passes are captured, at most."""
 
 
 class ModelRunner:
@@ -71,15 +71,16 @@ class ModelRunner:
             model.fix_positions(self.max_model_len)
 
     @classmethod
-    def of(cls, model: Model, *, cuda_graphs: bool = False, vision: VisionModel | None = None) -> "ModelRunner":
-        """Makes a runner of a model; `cuda_graphs` captures its passes.
+    def of(cls, model: Model, *, cuda_graphs: bool | None = None, vision: VisionModel | None = None) -> "ModelRunner":
+        """Makes a runner of a model.
+
+        Args:
+            cuda_graphs: whether passes are captured; None where they can be.
 
         Raises:
             OptionError: `cuda_graphs` where passes cannot be captured.
         """
-        graphs = None
-        if cuda_graphs:
-            graphs = cuda_graph_runner(only_diffusion_gemma(model, "cuda_graphs", "cuda_graphs"))
+        graphs = None if cuda_graphs is False else cuda_graph_runner(model, needed=bool(cuda_graphs))
         return cls(model, graphs, vision)
 
     def close(self) -> None:
@@ -130,7 +131,9 @@ class ModelRunner:
     def kv_memory(self, reserved: int) -> int:
         if self.model.offload is not None:
             return self.model.offload.cache
-        return cache_memory(self.device, reserved + (0 if self._images is None else KEPT_BYTES))
+        images = 0 if self._images is None else KEPT_BYTES
+        spare = 0 if self.graphs is None else SPARE_BYTES
+        return cache_memory(self.device, reserved + images + spare)
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
         return cache_bytes(self.config, self.model.dtype, *self._sizes(max_seq_len, max_write_len))
