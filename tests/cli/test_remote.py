@@ -1,4 +1,4 @@
-"""`gesso chat --server`: the same conversation, with a model behind HTTP."""
+"""`gesso chat --server` and `gesso generate --server`: the same, with a model behind HTTP."""
 
 import contextlib
 import json
@@ -111,7 +111,16 @@ async def other(request: Request) -> Response:
     body = await request.json()
 
     async def chunks() -> AsyncIterator[str]:
-        assert set(body) <= {"model", "messages", "stream", "stream_options", "seed", "max_tokens", "stop"}
+        assert set(body) <= {
+            "model",
+            "messages",
+            "stream",
+            "stream_options",
+            "seed",
+            "max_tokens",
+            "stop",
+            "response_format",
+        }
         yield 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
         for word in ("he", "llo"):
             yield f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': word}}]})}\n\n"
@@ -251,3 +260,71 @@ def test_images_go_to_a_server_as_data_urls(gesso: Gesso, seeing_folder: Path, t
         assert (stats.counters.images, stats.images_encoded) == (2, 1)
         assert stats.counters.prompt_tokens > 2 * 66
     service.close()
+
+
+def test_a_prompt_goes_to_a_server_with_its_options(gesso: Gesso, fake: FakeService, url: str) -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+    key = ("--server", url, "--api-key", "secret")
+    outcome = gesso("generate", "one", *key, "--system", "be brief", "--seed", 7, "--json-schema", schema)
+    assert (outcome.code, outcome.out) == (0, "fig\n")
+    gesso("generate", "two", *key, "--json-schema", schema, "--strict-schema", "--entropy-bound", 0.2)
+    gesso("generate", "three", *key, "--json-object", "--thinking", "--mode", "ar")
+    gesso("generate", "four", *key, "--choices", "yes,no", "--stop", "o")
+    first, second, third, fourth = fake.requests
+    assert [message["content"] for message in first.prompt] == ["be brief", "one"]
+    assert (first.options["seed"], first.options["json_schema"]["required"]) == (7, ["a"])
+    assert (second.options["strict_schema"], second.options["entropy_bound"]) == (True, 0.2)
+    assert (third.options["json_object"], third.options["thinking"], third.options["mode"]) == (True, True, "ar")
+    assert (list(fourth.options["choices"]), list(fourth.options["stop"])) == (["yes", "no"], ["o"])
+
+
+def test_a_prompt_that_went_to_a_server_can_be_replayed(
+    gesso: Gesso, fake: FakeService, url: str, tmp_path: Path
+) -> None:
+    trace = tmp_path / "run.jsonl"
+    outcome = gesso("generate", "one", "--server", url, "--api-key", "secret", "--trace", trace)
+    assert (outcome.code, outcome.out) == (0, "fig\n")
+    kinds = [json.loads(line).get("event") for line in trace.read_text(encoding="utf-8").strip().split("\n")]
+    assert kinds[1:] == ["draft", "block", "finished"]
+    assert gesso("replay", trace).out == "fig\n"
+
+
+def test_json_has_what_the_server_told(gesso: Gesso, fake: FakeService, url: str) -> None:
+    told = result(
+        text="fig", mode="ar", decision="a token is quicker", cached_tokens=5, prompt_tokens=9, completion_tokens=4,
+        reasoning_tokens=2, verify_rounds=(1, 2), rejected_tokens=3, guidance_passes=4, denoising_steps=(1, 1, 1, 1),
+        converged=(True,) * 4, seed=11, ignored=("/x",),
+    )  # fmt: skip
+    fake.events = [block("fig"), Finished(told)]
+    outcome = gesso("generate", "one", "--server", url, "--api-key", "secret", "--json")
+    found, expected = json.loads(outcome.out), json.loads(json.dumps(told.to_dict()))
+    differ = {name for name in expected if found[name] != expected[name]}
+    assert differ <= {"token_ids", "seconds", "seconds_to_first_block", "seconds_to_prompt", "tokens_per_second"}
+
+
+def test_an_image_goes_with_a_prompt(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(1))
+    service = AsyncEngine(load(seeing_folder, "cpu"), Limits())
+    with running(service, max_body_bytes=2**24) as url:
+        outcome = gesso("generate", "hi", "--server", url, "--image", tmp_path / "a.png", "--max-new-tokens", 8)
+        assert outcome.code == 0
+        assert service.stats().counters.images == 1
+    service.close()
+
+
+@pytest.mark.parametrize("arguments", [("--raw",), ("--best-of", 3), ("--device", "cpu"), ("--image", "absent.png")])
+def test_what_a_server_cannot_do_for_a_prompt_is_refused(
+    gesso: Gesso, fake: FakeService, url: str, arguments: tuple[object, ...]
+) -> None:
+    outcome = gesso("generate", "hi", "--server", url, "--api-key", "secret", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert not fake.requests
+
+
+def test_a_format_is_known_to_every_server(gesso: Gesso, other_url: str) -> None:
+    outcome = gesso("generate", "hi", "--server", other_url, "--json-object")
+    assert (outcome.code, outcome.out) == (0, "hello\n")
+    outcome = gesso("generate", "hi", "--server", other_url, "--regex", "a")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "regex" in outcome.err

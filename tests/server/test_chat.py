@@ -45,6 +45,7 @@ def test_the_answer_has_openais_shape(client: TestClient) -> None:
                 "denoising_steps": [2, 4],
                 "converged": [True, False],
                 "tokens_per_forward": 0.5,
+                "mode": "canvas",
             },
         }
     ]

@@ -18,10 +18,8 @@ from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
 from gesso.load_options import LoadOptions
-from gesso.options import options_of
 
 if TYPE_CHECKING:
-    from gesso.cli.remote import ServedModel
     from gesso.engine.result import GenerationResult
 
 HELP = (
@@ -60,7 +58,7 @@ def chat(
 
     partner: Any
     if server is not None:
-        partner = _remote(server, load, is_named(context), api_key)
+        partner = opt.load_served(server, load, named=is_named(context), api_key=api_key)
         name, special = partner.name, partner.special
     else:
         partner, name = opt.load_engine(load), load.model
@@ -182,19 +180,6 @@ def _obey(command: str, rest: str, said: Conversation, attached: Attachments) ->
 def _wrapped(text: str) -> str:
     """`text` in lines as wide as the terminal."""
     return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
-
-
-def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "ServedModel":
-    from gesso.cli.failure import needs
-    from gesso.errors import OptionError
-
-    if load != LoadOptions(model=load.model):
-        *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
-        message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
-        raise OptionError(message, option="server")
-    with needs("server", "--server needs"):
-        from gesso.cli.remote import ServedModel
-    return ServedModel(server, load.model if named else None, api_key)
 
 
 def _ask(asks: bool) -> str | None:

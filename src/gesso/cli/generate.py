@@ -9,6 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import check_output
+from gesso.cli.output import note
 from gesso.cli.progress import is_screen
 from gesso.cli.search import run_search
 from gesso.cli.signals import INTERRUPTED
@@ -17,6 +18,7 @@ from gesso.generation import engine_options
 from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
+    from gesso.cli.remote import RemoteStream
     from gesso.engine.engine import Stream
     from gesso.engine.events import Event
 
@@ -48,6 +50,8 @@ def generate(
     prompt: opt.Prompt = None,
     system: opt.System = None,
     choice: opt.OneChoice = None,
+    server: opt.Server = None,
+    api_key: opt.ApiKey = None,
     as_json: opt.AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
@@ -72,30 +76,56 @@ def generate(
         options["choices"] = (*options.get("choices", ()), *choice)
     if search.wanted and trace is not None:
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
+    if server is not None and (raw or search.wanted):
+        shown = "--raw" if raw else "a search"
+        raise OptionError(f"{shown} needs a model that is loaded here: leave --server out", option="server")
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.model_notes import is_named, note_no_thinking, note_slow_canvases, suited
     from gesso.cli.session import present
 
-    load = suited(load, text, named=is_named(context), options=options, alone=system is None)
-    note_no_thinking(load, options)
-    engine = opt.load_engine(load)
-    note_slow_canvases(engine, options)
-    from gesso.engine.media import media_options, with_media
-    from gesso.engine.trace import record
-
-    message = with_media(text, media_options(options))
-    conversation = [{"role": "system", "content": system}, *message] if system is not None else message
-    if search.wanted:
-        return run_search(engine, text if raw else conversation, search, options, as_json)
+    before = [] if system is None else [{"role": "system", "content": system}]
     live = not (as_json or plain) and is_screen(sys.stdout)
-    stream: Stream = engine.stream(text if raw else conversation, frames=live or trace is not None, **options)
+    frames = live or trace is not None
+    stream: Stream | RemoteStream
+    if server is not None:
+        served = opt.load_served(server, load, named=is_named(context), api_key=api_key)
+        name, special = served.name, served.special
+        stream = served.stream([*before, _attached(text, options)], frames=frames, **options)
+    else:
+        load = suited(load, text, named=is_named(context), options=options, alone=system is None)
+        note_no_thinking(load, options)
+        engine = opt.load_engine(load)
+        note_slow_canvases(engine, options)
+        from gesso.engine.media import media_options, with_media
+
+        asked = text if raw else [*before, *with_media(text, media_options(options))]
+        if search.wanted:
+            return run_search(engine, asked, search, options, as_json)
+        name, special = load.model, engine.tokenizer.special_ids
+        stream = engine.stream(asked, frames=frames, **options)
     events: Iterator[Event] = iter(stream)
     if trace is not None:
-        events = record(events, trace, model=load.model, prompt=text, special=engine.tokenizer.special_ids)
+        from gesso.engine.trace import record
+
+        events = record(events, trace, model=name, prompt=text, special=special)
     with first_interrupt(stream.cancel):
-        result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
+        result = present(events, live=live, as_json=as_json, special=special)
+    for warning in result.warnings:
+        note(warning)
     return INTERRUPTED if result.finish_reason == "cancelled" else 0
+
+
+def _attached(text: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The message of a request to a server, with the images and clips that are taken out of `options`."""
+    from gesso.cli.attachments import Attachments
+
+    files = {"image": options.pop("images", ()), "video": options.pop("videos", ())}
+    attached = Attachments(None, options)
+    for kind, names in files.items():
+        for name in names:
+            attached.add(kind, name)
+    return {"role": "user", "content": attached.take(text)}
 
 
 def read_prompt(prompt: str | None) -> str:

@@ -27,6 +27,7 @@ from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Choice, Option, Switch, options_of
 
 if TYPE_CHECKING:
+    from gesso.cli.remote import ServedModel
     from gesso.engine.engine import Engine
 
 OUTPUT = "Output"
@@ -209,6 +210,28 @@ def load_engine(load: LoadOptions) -> "Engine":
         engine = api.load(load.model, **given, tell=note)
     note_other_base(load.adapter, load.model)
     return engine
+
+
+def load_served(server: str, load: LoadOptions, *, named: bool, api_key: str | None) -> "ServedModel":
+    """Returns a model behind a server in the place of one that is loaded.
+
+    Args:
+        named: whether somebody named the model; else it is the server's first.
+
+    Raises:
+        OptionError: other options of loading are given, which mean nothing there; or see `ServedModel`.
+        HubError: there is no such server, or it lets nobody in.
+    """
+    from gesso.cli.failure import needs
+    from gesso.errors import OptionError
+
+    if load != LoadOptions(model=load.model):
+        *others, last = (first_flag(row) for name, row in _LOAD.items() if name != "model")
+        message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
+        raise OptionError(message, option="server")
+    with needs("server", "--server needs"):
+        from gesso.cli.remote import ServedModel
+    return ServedModel(server, load.model if named else None, api_key)
 
 
 # Options of commands that are not in the table

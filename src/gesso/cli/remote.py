@@ -24,6 +24,8 @@ STANDARD = {
     "top_p": "top_p",
 }
 """Names of options that every server knows."""
+FORMATS = ("json_schema", "json_object")
+"""Those that are a `response_format`, which every server knows as well."""
 CONNECT_SECONDS = 10.0
 
 
@@ -86,8 +88,10 @@ class ServedModel:
         body["stream_options"] = {"include_usage": True}
         given = {name: value for name, value in options.items() if value is not None}
         body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
-        if not self.is_gesso and (given or thinking):
-            named = next(iter(given), "thinking")
+        if not self.is_gesso and (
+            unknown := [*(name for name in given if name not in FORMATS), *["thinking"] * thinking]
+        ):
+            named = unknown[0]
             raise OptionError(f"{named}: {self._url} is no gesso server and does not know it", option=named)
         if thinking:
             given["thinking"] = True
@@ -100,6 +104,14 @@ class ServedModel:
 
 def _put(body: dict[str, Any], name: str, value: Any) -> None:
     """Puts an option where a gesso server's request has it."""
+    if name == "json_object":
+        body["response_format"] = {"type": name}
+        return
+    if name == "json_schema":
+        form = body.setdefault("response_format", {})
+        form["type"] = name
+        form.setdefault(name, {}).update(name="answer", schema=value)
+        return
     row = engine_options().get(name)
     if row is None or row.field is None:
         raise OptionError(f"{name}: a server's requests have no such field", option=name)
@@ -127,7 +139,7 @@ class RemoteStream:
         text = reasoning = ""
         first = 0.0
         reason: FinishReason = "stop"
-        mode: Literal["canvas", "ar"] = "canvas"  # of which a server tells beside frames alone
+        mode: Literal["canvas", "ar"] = "canvas"
         usage: Mapping[str, Any] = {}
         report: Mapping[str, Any] = {}
         blocks = 0
@@ -149,6 +161,7 @@ class RemoteStream:
                     yield BlockCommitted(blocks, (), new, thought, 0, True, mode=mode)
                     text, reasoning, blocks = text + new, reasoning + thought, blocks + 1
                 report = choice.get("diffusion") or report
+                mode = "ar" if report.get("mode") == "ar" else mode
                 warnings += choice.get("warnings") or ()
                 reason = "length" if choice.get("finish_reason") == "length" else reason
             if self._cancelled:
@@ -169,7 +182,14 @@ class RemoteStream:
                 seconds_to_first_block=first,
                 seconds=time.monotonic() - started,
                 warnings=tuple(map(str, warnings)),
+                cached_tokens=_detail(usage, "prompt_tokens_details", "cached_tokens"),
+                reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
                 mode=mode,
+                decision=str(report.get("decision", "")),
+                ignored=tuple(report.get("ignored") or ()),
+                verify_rounds=tuple(report.get("verify_rounds") or ()),
+                rejected_tokens=int(report.get("rejected_tokens") or 0),
+                guidance_passes=int(report.get("guidance_passes") or 0),
             )
         )
 
@@ -202,6 +222,11 @@ def _frame(draft: Mapping[str, Any]) -> DenoisingFrame:
     frame = event_from_dict({"event": "draft", **draft, "accepted": [bool(mark) for mark in draft["accepted"]]})
     assert isinstance(frame, DenoisingFrame)
     return frame
+
+
+def _detail(usage: Mapping[str, Any], details: str, name: str) -> int:
+    """A count that some servers tell beside their usage; 0 where this one does not."""
+    return int((usage.get(details) or {}).get(name) or 0)
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -78,8 +78,7 @@ def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
     """Reports how a choice was denoised, in the form of an answer's `diffusion` object."""
-    # Only what was left to the engine is reported: whoever named a mode knows it.
-    fields: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    fields: dict[str, Any] = {"decision": result.decision} if result.decision else {}
     if result.ignored:
         fields["ignored"] = list(result.ignored)
     if result.verify_rounds:
@@ -87,11 +86,12 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     if result.guidance_passes:
         fields["guidance_passes"] = result.guidance_passes
     return DiffusionReport(
-        **fields,
         seed=result.seed,
+        mode=result.mode,
         denoising_steps=list(result.denoising_steps),
         converged=list(result.converged),
         tokens_per_forward=round(result.tokens_per_forward, 3),
+        **fields,
     )
 
 
