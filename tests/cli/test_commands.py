@@ -53,6 +53,7 @@ def test_models_lists_what_cannot_be_used(gesso: Gesso, tmp_path: Path, monkeypa
 
 def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) -> None:
     outcome = gesso("models", "show", "mini")
+    assert gesso("models", "mini").out == outcome.out
     assert (outcome.code, outcome.err) == (0, "")
     plain = gesso("models", "show", "mini", "--json")
     assert plain.out.count("\n") == 1

@@ -15,8 +15,17 @@ from gesso.errors import OptionError
 if TYPE_CHECKING:
     from gesso.models.card import ModelCard
 
+
+class _Models(Group):
+    """Takes the name of a model in the place of a command: `gesso models mini` is `gesso models show mini`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds the command that the first argument names, or `show`."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+
 models = typer.Typer(
-    cls=Group,
+    cls=_Models,
     help="List models and what they can do, or show one.",
     invoke_without_command=True,
     rich_markup_mode=None,
