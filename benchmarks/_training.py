@@ -35,6 +35,7 @@ VOCABULARY_LIMIT = 30_000
 def batch(step: int, examples: int, vocab: int) -> Any:
     """The same batch for both engines: prompts of very different lengths, answers of one canvas."""
     from gesso.train.batch import Conversation, make_batch
+    from gesso.train.config import TrainConfig
 
     draw = random.Random(step)
 
@@ -46,10 +47,10 @@ def batch(step: int, examples: int, vocab: int) -> Any:
     ]
     return make_batch(
         conversations,
+        TrainConfig(steps=1, self_conditioning_probability=0.5),
         canvas_length=CANVAS,
         vocab_size=vocab,
         eos_token_id=1,
-        self_conditioning_probability=0.5,
         generator=torch.Generator().manual_seed(step),
     )
 

@@ -91,10 +91,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         ids = torch.randint(2, shape.vocab_size - 8, (arguments.tokens,), generator=generator).tolist()
         batch = make_batch(
             [Conversation(ids[:-answer], ids[-answer:])],
+            TrainConfig(steps=1, self_conditioning_probability=1.0),
             canvas_length=256,
             vocab_size=shape.vocab_size,
             eos_token_id=1,
-            self_conditioning_probability=1.0,
             generator=generator,
         ).to(device)
         begin = time.perf_counter()

@@ -15,6 +15,7 @@ from gesso.nn import gpu_training
 from gesso.nn.experts import Experts, mix_in_training
 from gesso.nn.grouped_products import padded_layout
 from gesso.train.batch import Conversation, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.two_pass import losses
 from kernels.compiling import compiled
 
@@ -226,10 +227,10 @@ def test_a_training_step_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     conversations = [Conversation(list(range(2, 9 + n)), list(range(20, 26 + n))) for n in range(3)]
     batch = make_batch(
         conversations,
+        TrainConfig(steps=1, self_conditioning_probability=1.0),
         canvas_length=8,
         vocab_size=model.config.vocab_size,
         eos_token_id=1,
-        self_conditioning_probability=1.0,
         generator=torch.Generator().manual_seed(0),
     ).to(DEVICE)
     found, used, taken = [], [], gpu_training.norm

@@ -1,5 +1,6 @@
 """Batches: which canvas, what it may see, what is supervised, and how it is corrupted."""
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
 from gesso.train.batch import IGNORED, Batch, Conversation, make_batch, make_causal_batch
+from gesso.train.config import TrainConfig
 
 VOCAB, EOS = 200, 1
 
@@ -20,10 +22,10 @@ def batch_of(
 ) -> Batch:
     return make_batch(
         conversations,
+        TrainConfig(steps=1, self_conditioning_probability=probability),
         canvas_length=canvas,
         vocab_size=vocab,
         eos_token_id=EOS,
-        self_conditioning_probability=probability,
         generator=torch.Generator().manual_seed(seed),
     )
 
@@ -150,16 +152,15 @@ def test_examples_without_prompt_or_answer_are_refused(prompt: list[int], answer
         Conversation(prompt, answer)
 
 
-def many(conversations: list[Conversation], count: int, seed: int = 0, **options: Any) -> Batch:
+def many(conversations: list[Conversation], count: int, seed: int = 0, **settings: Any) -> Batch:
     return make_batch(
         conversations,
+        TrainConfig(steps=1, **settings),
         canvas_length=8,
         vocab_size=VOCAB,
         eos_token_id=EOS,
-        self_conditioning_probability=0.5,
         generator=torch.Generator().manual_seed(seed),
         canvases_per_example=count,
-        **options,
     )
 
 
@@ -187,7 +188,7 @@ def test_several_canvases_of_an_example_are_spread_over_its_answer(
 
 @given(conversations(), st.integers(1, 8), st.integers(1, 3))
 def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts: int, count: int) -> None:
-    batch = many(given_, count, self_generated=(0.5, 2))
+    batch = many(given_, count, own_draft_probability=0.5, own_draft_rounds=2)
     assert batch.self_generated is not None
     split = batch.split(parts)
     assert len(split) == min(parts, len(given_))
@@ -230,7 +231,7 @@ def test_answers_within_the_prompt_are_trained_on_as_well() -> None:
     talk = Conversation([100, 101, 102, 103, 104], [5, 6], earlier=[range(1, 2), range(3, 5)])
     assert many([talk], 1).targets_N.tolist() == [101, IGNORED, 103, 104, 5, 6, IGNORED]
     assert many([talk], 1, prompt_loss=True).targets_N.tolist() == [101, 102, 103, 104, 5, 6, IGNORED]
-    assert set(many([talk], 1, encoder_loss=False).targets_N.tolist()) == {IGNORED}
+    assert set(many([talk], 1, encoder_loss_weight=0.0).targets_N.tolist()) == {IGNORED}
 
 
 def test_text_that_goes_on_gives_full_canvases_only() -> None:
@@ -245,7 +246,7 @@ def test_text_that_goes_on_gives_full_canvases_only() -> None:
 def test_without_encoder_loss_rows_end_where_the_last_canvas_begins(
     given_: list[Conversation], seed: int, count: int
 ) -> None:
-    batch = many(given_, count, seed, encoder_loss=False)
+    batch = many(given_, count, seed, encoder_loss_weight=0.0)
     assert batch.target_tokens == 0
     assert list(batch.lengths) == sorted(batch.lengths)
     for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
@@ -256,18 +257,17 @@ def test_without_encoder_loss_rows_end_where_the_last_canvas_begins(
 
 def test_some_canvases_are_clean_up_to_a_place_and_noise_behind_it() -> None:
     rows = [Conversation([5, 6], list(range(10, 30))) for _ in range(400)]
-    settings: dict[str, Any] = {
-        "canvas_length": 32, "vocab_size": 10_000, "eos_token_id": 1, "self_conditioning_probability": 0.0,
-        "time_exponent": 0.0,
-    }  # fmt: skip
-    batch = make_batch(rows, **settings, prefix_probability=0.5, generator=torch.Generator().manual_seed(0))
+    config = TrainConfig(steps=1, self_conditioning_probability=0.0, time_exponent=0.0, prefix_probability=0.5)
+    shape = {"canvas_length": 32, "vocab_size": 10_000, "eos_token_id": 1}
+    batch = make_batch(rows, config, **shape, generator=torch.Generator().manual_seed(0))
     kept = batch.noisy_BC == batch.canvas_BC
     prefixes = kept.long().cumprod(dim=1).sum(dim=1)
     # The time is its greatest for all: what is clean is clean for this reason, and as long as the answer at most.
     assert (kept.sum(dim=1) <= prefixes + 1).all()
     assert prefixes.max() == 20
     assert 0.4 < (prefixes > 0).double().mean() < 0.6
-    without = make_batch(rows, **settings, generator=torch.Generator().manual_seed(0))
+    plain = dataclasses.replace(config, prefix_probability=0.0)
+    without = make_batch(rows, plain, **shape, generator=torch.Generator().manual_seed(0))
     assert (without.noisy_BC == without.canvas_BC).sum() < 20
 
 
@@ -279,12 +279,11 @@ def test_a_causal_batch_is_one_of_canvases_that_hold_whole_answers(
     whole = max(len(conversation.answer) for conversation in given_)
     wide = make_batch(
         given_,
+        TrainConfig(steps=1, prompt_loss=prompt_loss),
         canvas_length=whole,
         vocab_size=VOCAB,
         eos_token_id=EOS,
-        self_conditioning_probability=0.5,
         generator=torch.Generator().manual_seed(0),
-        prompt_loss=prompt_loss,
     )
     batch = make_causal_batch(given_, prompt_loss=prompt_loss)
     assert batch.causal

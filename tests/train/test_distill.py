@@ -18,6 +18,7 @@ from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 from gesso.train.batch import Batch, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.distill import ConsistencyLoss, Teacher
 from gesso.train.distributed import ProcessGroup
 from gesso.train.plan import Plan
@@ -74,10 +75,10 @@ def test_each_time_of_a_path_is_the_corruption_that_it_always_was() -> None:
 def batch_of(jump: float | None = 0.3, seed: int = 5) -> Batch:
     return make_batch(
         Fixed(4).conversations,
+        TrainConfig(steps=1),
         canvas_length=SHAPE.canvas,
         vocab_size=SHAPE.vocab,
         eos_token_id=1,
-        self_conditioning_probability=0.5,
         generator=torch.Generator().manual_seed(seed),
         canvases_per_example=2,
         jump=jump,

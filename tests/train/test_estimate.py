@@ -82,10 +82,10 @@ def measured(folder: Path, mode: str, checkpointing: bool, canvases: bool = True
     rows = torch.randint(SHAPE.vocab, (EXAMPLES, PROMPT + 31), generator=generator).tolist()
     batch = make_batch(
         [Conversation(row[:PROMPT], row[PROMPT:]) for row in rows],
+        TrainConfig(steps=1),
         canvas_length=32,
         vocab_size=SHAPE.vocab,
         eos_token_id=1,
-        self_conditioning_probability=0.5,
         generator=generator,
     )
     model, held = start(folder, mode), Held()

@@ -14,6 +14,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.nn import cross_entropy
 from gesso.train import attention, forward, two_pass
 from gesso.train.batch import Batch, Conversation, make_batch
+from gesso.train.config import TrainConfig
 from train.test_attention import plain_flat
 
 EOS = 1
@@ -34,10 +35,10 @@ def batch_of(
     ]
     return make_batch(
         conversations,
+        TrainConfig(steps=1, self_conditioning_probability=probability),
         canvas_length=shape.canvas,
         vocab_size=shape.vocab,
         eos_token_id=EOS,
-        self_conditioning_probability=probability,
         generator=torch.Generator().manual_seed(seed),
         canvases_per_example=canvases_per_example,
     )

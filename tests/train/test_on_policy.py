@@ -17,6 +17,7 @@ from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 from gesso.train.batch import Batch, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.on_policy import OnPolicyLoss
 from gesso.train.recipe import Recipe
@@ -43,13 +44,12 @@ def on_policy(**changes: Any) -> Recipe:
 def batch_of(*, seeded: bool = True) -> Batch:
     return make_batch(
         Fixed().conversations,
+        TrainConfig(steps=1, on_policy=seeded),
         canvas_length=SHAPE.canvas,
         vocab_size=SHAPE.vocab,
         eos_token_id=1,
-        self_conditioning_probability=0.5,
         generator=torch.Generator().manual_seed(5),
         canvases_per_example=2,
-        on_policy=seeded,
     )
 
 

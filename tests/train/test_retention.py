@@ -14,6 +14,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.encoder_rows import TokenRows
 from gesso.train.forward import encode
@@ -40,10 +41,10 @@ def batch_of(retained: list[bool]) -> Batch:
     marked = [dataclasses.replace(row, retained=kept) for row, kept in zip(rows, retained, strict=True)]
     made = make_batch(
         marked,
+        TrainConfig(steps=1, self_conditioning_probability=0.0),
         canvas_length=32,
         vocab_size=SHAPE.vocab,
         eos_token_id=1,
-        self_conditioning_probability=0.0,
         generator=torch.Generator().manual_seed(0),
     )
     return dataclasses.replace(made, causal=True)

@@ -9,6 +9,7 @@ import torch
 from gesso.tasks.registry import default_tasks
 from gesso.tasks.sight.talks import Talks
 from gesso.train.batch import IGNORED, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
 from gesso.train.recipes import load_recipe
@@ -44,8 +45,8 @@ def test_questions_about_one_picture_are_asked_as_each_would_be_alone(recipe) ->
         assert asked.earlier == []
         assert list(asked.prompt[begin:]) == list(talk.prompt[stop - len(asked.prompt) + begin : stop])
     batch = make_batch(
-        [talk], canvas_length=SHORT, vocab_size=recipe.model.vocab_size, eos_token_id=1,
-        self_conditioning_probability=0.5, generator=torch.Generator().manual_seed(0),
+        [talk], TrainConfig(steps=1), canvas_length=SHORT, vocab_size=recipe.model.vocab_size, eos_token_id=1,
+        generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     taught = batch.targets_N[batch.targets_N != IGNORED].tolist()
     assert taught == [token for answer in turns[1::2] for token in (*tokenizer.encode(answer), end)]

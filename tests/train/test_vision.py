@@ -63,15 +63,15 @@ def conversations(folder: Path, config: ModelConfig, answer: int = 5) -> list[Co
     return made
 
 
-def batch_of(folder: Path, config: ModelConfig, **options: object) -> Batch:
-    settings: dict[str, object] = {"self_conditioning_probability": 0.0, "canvases_per_example": 2} | options
+def batch_of(folder: Path, config: ModelConfig, prompt_loss: bool = False) -> Batch:
     return make_batch(
         conversations(folder, config),
+        TrainConfig(steps=1, self_conditioning_probability=0.0, prompt_loss=prompt_loss),
         canvas_length=config.canvas_length,
         vocab_size=config.vocab_size,
         eos_token_id=config.eos_token_id,
         generator=torch.Generator().manual_seed(3),
-        **settings,  # type: ignore[arg-type]
+        canvases_per_example=2,
     )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from gesso.diffusion.corruption import T_EPSILON, corrupt_path, draw_times
 from gesso.errors import DataError
 from gesso.runner.prompt_input import EmbeddingSpan
+from gesso.train.config import TrainConfig
 from gesso.train.self_generated import SelfGenerated
 
 IGNORED = -100
@@ -139,35 +140,26 @@ class Batch:
 
 def make_batch(
     conversations: Sequence[Conversation],
+    config: TrainConfig,
     *,
     canvas_length: int,
     vocab_size: int,
     eos_token_id: int,
-    self_conditioning_probability: float,
     generator: torch.Generator,
     canvases_per_example: int = 1,
-    prompt_loss: bool = False,
-    encoder_loss: bool = True,
-    time_exponent: float = 1.0,
-    source_probability: float = 0.0,
-    prefix_probability: float = 0.0,
-    self_generated: tuple[float, int] = (0.0, 1),
     jump: float | None = None,
-    on_policy: bool = False,
 ) -> Batch:
-    """Draws canvases, times, noise and self-conditioning, all from `generator`.
+    """Draws canvases, times, noise and self-conditioning, all from `generator`, as `config` says.
 
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
-    as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
-    over the prompt as well; with `source_probability` some canvases are corrupted from the text that the answer
-    changes, as an edit starts; with `prefix_probability` some are clean up to a random place and noise behind it;
-    without `encoder_loss` the encoder reads no further than the canvases can see.
-    `self_generated` are the probability of `SelfGenerated` and its most rounds. With `jump` each canvas is also made at
-    the time so much earlier on its path, or at 0. With `on_policy` each canvas has a seed.
+    as it has that many, and each has a time and a noise of its own. Where the encoder's loss has no weight the encoder
+    reads no further than the canvases can see. With `jump` each canvas is also made at the time so much earlier on its
+    path, or at 0. With `config.on_policy` each canvas has a seed.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
     """
+    encoder_loss = config.encoder_loss_weight > 0
     tokens: list[int] = []
     targets: list[int] = []
     lengths, starts = [], []
@@ -184,7 +176,7 @@ def make_batch(
     drawn.sort(key=lambda pair: _row_length(pair[0], (max(pair[1]) + encoder_loss) * canvas_length))
     for conversation, picks in drawn:
         prompt, answer = list(conversation.prompt), list(conversation.answer)
-        source = list(conversation.source) if source_probability else []
+        source = list(conversation.source) if config.source_probability else []
         for begin in (block * canvas_length for block in picks):
             for text, rows in ((answer, canvases), (source or answer, sources)):
                 canvas = text[begin : begin + canvas_length]
@@ -194,7 +186,7 @@ def make_batch(
         row = prompt + answer[:end]
         tokens += row
         if encoder_loss:
-            targets += _prompt_targets(conversation, whole=prompt_loss)
+            targets += _prompt_targets(conversation, whole=config.prompt_loss)
             targets += [*answer[:end], IGNORED]
         else:
             targets += [IGNORED] * len(row)
@@ -202,16 +194,16 @@ def make_batch(
         images.append(tuple(conversation.images))
         retained.append(conversation.retained)
     canvas_BC = from_BC = torch.tensor(canvases)
-    if source_probability:
-        changed_B = torch.rand(len(canvases), generator=generator) < source_probability
+    if config.source_probability:
+        changed_B = torch.rand(len(canvases), generator=generator) < config.source_probability
         from_BC = torch.where(changed_B[:, None], torch.tensor(sources), canvas_BC)
-    times_B = draw_times(len(canvases), generator, time_exponent)
+    times_B = draw_times(len(canvases), generator, config.time_exponent)
     earlier_B = times_B if jump is None else (times_B - jump).clamp(min=T_EPSILON)
     path_RBC = corrupt_path(from_BC, torch.stack((times_B, earlier_B)), vocab_size, generator)
-    if prefix_probability:
+    if config.prefix_probability:
         noise_BC = torch.randint(vocab_size, canvas_BC.shape, generator=generator)
         halved_BC = _clean_before(canvas_BC, noise_BC, eos_token_id, generator)
-        halved_B1 = torch.rand(len(canvases), 1, generator=generator) < prefix_probability
+        halved_B1 = torch.rand(len(canvases), 1, generator=generator) < config.prefix_probability
         path_RBC[0] = torch.where(halved_B1, halved_BC, path_RBC[0])
     batch = Batch(
         tokens_N=torch.tensor(tokens),
@@ -219,18 +211,19 @@ def make_batch(
         starts_B=torch.tensor(starts),
         canvas_BC=canvas_BC,
         noisy_BC=path_RBC[0],
-        self_conditioned_B=torch.rand(len(canvases), generator=generator) < self_conditioning_probability,
+        self_conditioned_B=torch.rand(len(canvases), generator=generator) < config.self_conditioning_probability,
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,
         images=tuple(images) if any(images) else (),
         ahead_BC=None if jump is None else path_RBC[1],
         retained=tuple(retained) if any(retained) else (),
-        seeds_B=torch.randint(2**31, (len(canvases),), generator=generator) if on_policy else None,
+        seeds_B=torch.randint(2**31, (len(canvases),), generator=generator) if config.on_policy else None,
     )
-    probability, rounds = self_generated
-    if not probability:
+    if not config.own_draft_probability:
         return batch
-    drafts = SelfGenerated.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
+    drafts = SelfGenerated.draw(
+        canvas_BC.shape, config.own_draft_probability, config.own_draft_rounds, vocab_size, generator
+    )
     return dataclasses.replace(batch, self_generated=drafts)
 
 

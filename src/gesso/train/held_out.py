@@ -1,5 +1,7 @@
 """Computes the held-out losses of a run."""
 
+import dataclasses
+
 import torch
 
 from gesso.errors import OptionError
@@ -22,6 +24,10 @@ def held_out_losses(recipe: Recipe, losses: LossModule, group: ProcessGroup) -> 
         raise OptionError(
             "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"
         )
+    # Corrupted as the released loss is, so that the losses of runs that corrupt otherwise compare.
+    released = dataclasses.replace(
+        config, time_exponent=1.0, source_probability=0.0, prefix_probability=0.0, own_draft_probability=0.0
+    )
     generator = torch.Generator().manual_seed(config.seed)
     totals = torch.zeros(2)
     canvas_tokens = target_tokens = 0
@@ -30,15 +36,12 @@ def held_out_losses(recipe: Recipe, losses: LossModule, group: ProcessGroup) -> 
         rows = conversations[begin : begin + config.batch_size]
         batch = make_batch(
             rows,
+            released,
             canvas_length=recipe.model.canvas_length,
             vocab_size=recipe.model.vocab_size,
             eos_token_id=recipe.model.eos_token_id,
-            self_conditioning_probability=config.self_conditioning_probability,
             generator=generator,
-            prompt_loss=config.prompt_loss,
-            encoder_loss=config.encoder_loss_weight > 0,
             jump=recipe.distill,
-            on_policy=config.on_policy,
         )
         for part, canvas_share, target_share in micro_batches(batch, group, config.micro_batch_size):
             denoiser, encoder = losses(part.to(group.device))

@@ -178,20 +178,13 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
     conversations = recipe.examples.batch(step, width.batch_size, width.canvas_length)
     return make_batch(
         conversations,
+        config,
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
         eos_token_id=recipe.model.eos_token_id,
-        self_conditioning_probability=config.self_conditioning_probability,
         generator=generator,
         canvases_per_example=width.canvases_per_example,
-        prompt_loss=config.prompt_loss,
-        encoder_loss=config.encoder_loss_weight > 0,
-        time_exponent=config.time_exponent,
-        source_probability=config.source_probability,
-        prefix_probability=config.prefix_probability,
-        self_generated=(config.own_draft_probability, config.own_draft_rounds),
         jump=recipe.distill,
-        on_policy=config.on_policy,
     )
 
 

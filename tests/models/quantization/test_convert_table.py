@@ -23,6 +23,7 @@ from gesso.models.weight_index import INDEX
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation, make_batch
+from gesso.train.config import TrainConfig
 from gesso.train.two_pass import losses
 
 SHAPE = Shape(layers="sf", hidden=64, mlp=64, head_dim=16, expert_size=32)
@@ -112,10 +113,10 @@ def test_lora_learns_and_all_weights_do_not(source: Path, tmp_path: Path, chosen
     attach(model, LoraConfig(rank=4, targets=("*",)))
     batch = make_batch(
         [Conversation([3, 4, 5], [6, 7, 8, 9])] * 2,
+        TrainConfig(steps=1, self_conditioning_probability=1.0),
         canvas_length=8,
         vocab_size=SHAPE.vocab,
         eos_token_id=1,
-        self_conditioning_probability=1.0,
         generator=torch.Generator().manual_seed(0),
     )
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
