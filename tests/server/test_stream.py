@@ -203,7 +203,7 @@ def test_what_is_refused_at_once_is_no_stream(client: TestClient, service: FakeS
 def test_silence_is_filled_with_comments(
     client: TestClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gesso.server.chat.KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("gesso.server.chunks.KEEP_ALIVE_SECONDS", 0.01)
     service.events = []
     body = {"model": "mini", "messages": [{"role": "user", "content": "x"}], "stream": True}
 

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
+from gesso.engine.events import BlockCommitted, Event, Finished
 from gesso.engine.media import media_options
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.seeds import numbered_seed
@@ -27,25 +27,19 @@ from gesso.server.answers import (
     FunctionCall,
     Message,
     ToolCall,
+    Usage,
     respond,
 )
 from gesso.server.body import JsonRoute
 from gesso.server.chat_models import ChatRequest
 from gesso.server.choices import Choices
+from gesso.server.chunks import completion_chunks
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
-from gesso.server.report import (
-    LeadingSpace,
-    block,
-    frame_report,
-    prediction_report,
-    report_of,
-    token_logprobs,
-    usage,
-)
+from gesso.server.report import LeadingSpace, prediction_report, report_of, token_logprobs, usage
 from gesso.server.requests import wants_drafts
-from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.server.stream import EventStream
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall as ParsedCall
 
@@ -65,25 +59,29 @@ def chat_routes(context: Context) -> APIRouter:
         choices = await submit_chat(context, body, http)
         number = len(choices.handles)
         tokenizer = context.service.engine.tokenizer
-        predicted = partial(
-            prediction_report,
-            predicted=None if body.prediction is None else body.prediction.text,
-            tokenizer=tokenizer,
-        )
-        drafts = wants_drafts(body.diffusion)
+        predicted = None if body.prediction is None else body.prediction.text
         head = context.head("chatcmpl", body.model)
+
+        async def counted(results: Sequence[GenerationResult]) -> Usage:
+            return usage(results, number, await prediction_report(results, predicted, tokenizer))
+
         if body.stream:
-            wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None, drafts, tokenizer))
+            chunk = partial(ChatChunk, **head, object="chat.completion.chunk")
+            roles = [_chunk_choice(each, Delta(role="assistant", content="")) for each in range(number)]
+            added = _added(number, tokenizer)
+            chunks = completion_chunks(
+                body, choices, chunk, partial(_chunk_choice, delta=Delta()), added, counted, roles
+            )
+            return EventStream(choices, chunks)
         results = await choices.wait(http.receive)
-        counted = usage(results, number, await predicted(results))
+        used = await counted(results)
 
         def answer() -> Response:
             finished = [
                 _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
                 for number, result in enumerate(results)
             ]
-            whole = ChatCompletion(**head, object="chat.completion", choices=finished, usage=counted)
+            whole = ChatCompletion(**head, object="chat.completion", choices=finished, usage=used)
             return respond(whole, exclude_unset=True)
 
         # Log-probabilities are many objects, which would hold up all others here.
@@ -168,49 +166,28 @@ def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> ChatLogpr
     return ChatLogprobs(content=token_logprobs(tokens, tokenizer), refusal=None)
 
 
-async def _chunks(
-    choices: Choices,
-    head: dict[str, Any],
-    predicted: Callable[[Sequence[GenerationResult]], Awaitable[dict[str, int]]] | None,
-    drafts: bool,
-    tokenizer: Tokenizer,
-) -> AsyncIterator[bytes]:
-    """The stream: roles, then what each block adds, then reasons to finish, then usage where `predicted` is given."""
-    no_usage: dict[str, Any] = {} if predicted is None else {"usage": None}
+def _chunk_choice(index: int, delta: Delta, finish_reason: Finish | None = None, **fields: Any) -> ChunkChoice:
+    return ChunkChoice(index=index, delta=delta, finish_reason=finish_reason, **fields)
 
-    def chunk(choice: ChunkChoice, event: str | None = None, **fields: Any) -> bytes:
-        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[choice], **no_usage, **fields)
-        return data(whole, event)
 
-    for number in range(len(choices.handles)):
-        yield chunk(ChunkChoice(index=number, delta=Delta(role="assistant", content=""), finish_reason=None))
-    calls_made, spaces = [0] * len(choices.handles), [LeadingSpace() for _ in choices.handles]
-    async for item in choices.events(KEEP_ALIVE_SECONDS):
-        if item is None:
-            yield comment(f"{choices.position} requests wait before this one")
-            continue
-        number, event = item
-        if isinstance(event, DenoisingFrame):
-            nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
-        elif isinstance(event, BlockCommitted):
-            if drafts:
-                nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
-                yield chunk(nothing, BLOCK_EVENT, block=block(event))
+def _added(count: int, tokenizer: Tokenizer) -> Callable[[int, Event], Iterator[ChunkChoice]]:
+    """Makes what finds the choices of a stream's chunks in the events of `count` choices."""
+    calls_made, spaces = [0] * count, [LeadingSpace() for _ in range(count)]
+
+    def added(number: int, event: Event) -> Iterator[ChunkChoice]:
+        if isinstance(event, BlockCommitted):
             deltas = _deltas(event, spaces[number].feed(event.text), calls_made[number])
             calls_made[number] += len(event.tool_calls)
             for place, delta in enumerate(deltas):
                 logprobs = _logprobs(event.logprobs, tokenizer) if event.logprobs and place == 0 else None
-                yield chunk(ChunkChoice(index=number, delta=delta, logprobs=logprobs, finish_reason=None))
+                yield _chunk_choice(number, delta, logprobs=logprobs)
         elif isinstance(event, Finished):
-            if text := spaces[number].flush(event.result):
-                yield chunk(ChunkChoice(index=number, delta=Delta(content=text), finish_reason=None))
-            yield chunk(_last(number, event.result))
-    if predicted is not None:
-        results = [choices.results[number] for number in range(len(choices.handles))]
-        counted = usage(results, len(results), await predicted(results))
-        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=counted)
-        yield data(whole)
+            result = event.result
+            if text := spaces[number].flush(result):
+                yield _chunk_choice(number, Delta(content=text))
+            yield _chunk_choice(number, Delta(), _finish_reason(result), logprobs=None, **report_of(result))
+
+    return added
 
 
 def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
@@ -225,13 +202,3 @@ def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
     if block.logprobs and not deltas:
         deltas.append(Delta())
     return deltas
-
-
-def _last(number: int, result: GenerationResult) -> ChunkChoice:
-    return ChunkChoice(
-        index=number,
-        delta=Delta(),
-        logprobs=None,
-        finish_reason=_finish_reason(result),
-        **report_of(result),
-    )

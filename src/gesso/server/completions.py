@@ -1,7 +1,8 @@
 """Serves `POST /v1/completions`."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -12,19 +13,20 @@ from starlette.responses import Response
 
 from gesso.control.search import choose_candidate
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
+from gesso.engine.events import BlockCommitted, Event, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
-from gesso.server.answers import SearchReport, TextChoice, TextCompletion, TextLogprobs, respond
+from gesso.server.answers import SearchReport, TextChoice, TextCompletion, TextLogprobs, Usage, respond
 from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
 from gesso.server.choices import Choices
+from gesso.server.chunks import completion_chunks
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import block, frame_report, report_of, usage
+from gesso.server.report import report_of, usage
 from gesso.server.requests import CompletionRequest, wants_drafts
-from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.server.stream import EventStream
 from gesso.text.output import IncrementalDecoder, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
@@ -46,22 +48,26 @@ def completion_routes(context: Context) -> APIRouter:
             return respond(await insert(context, body, http), exclude_unset=True)
         choices = await submit_text(context, body, http)
         number = body.n or 1
-        drafts = wants_drafts(body.diffusion)
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
         tokenizer = context.service.engine.tokenizer
+
+        async def counted(results: Sequence[GenerationResult]) -> Usage:
+            return usage(results, body.best_of or number)
+
         if body.stream:
-            wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            offsets = [_Offsets(tokenizer, _begin(body)) for _ in choices.handles]
-            return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts, offsets))
+            nothing = partial(TextChoice, text="", logprobs=None, finish_reason=None)
+            added = partial(_added, [_Offsets(tokenizer, _begin(body)) for _ in choices.handles])
+            chunks = completion_chunks(body, choices, partial(TextCompletion, **head), nothing, added, counted)
+            return EventStream(choices, chunks)
         results = await choices.wait(http.receive)
         if body.max_tokens == 0:
             results = [_without_answer(result) for result in results]
-        counted = usage(results, body.best_of or number)
+        used = await counted(results)
         results, search = _chosen(body, results)
 
         def answer() -> Response:
             texts = _texts(body, results, tokenizer)
-            return respond(TextCompletion(**head, choices=texts, usage=counted, **search), exclude_unset=True)
+            return respond(TextCompletion(**head, choices=texts, usage=used, **search), exclude_unset=True)
 
         return await to_thread.run_sync(answer)
 
@@ -250,39 +256,10 @@ def _logprobs(tokens: Sequence[TokenLogprob], offsets: Sequence[int]) -> TextLog
     )
 
 
-async def _chunks(
-    choices: Choices,
-    head: dict[str, Any],
-    choices_of_prompt: int | None,
-    drafts: bool,
-    offsets: Sequence[_Offsets],
-) -> AsyncIterator[bytes]:
-    """The stream; `choices_of_prompt` is given where usage is wanted, `offsets` for each choice."""
-    no_usage: dict[str, Any] = {} if choices_of_prompt is None else {"usage": None}
-
-    def chunk(choice: TextChoice, event: str | None = None, **fields: Any) -> bytes:
-        return data(TextCompletion(**head, choices=[choice], **no_usage, **fields), event)
-
-    async for item in choices.events(KEEP_ALIVE_SECONDS):
-        if item is None:
-            yield comment(f"{choices.position} requests wait before this one")
-            continue
-        number, event = item
-        if isinstance(event, DenoisingFrame):
-            nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
-        elif isinstance(event, BlockCommitted):
-            if drafts:
-                nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
-                yield chunk(nothing, BLOCK_EVENT, block=block(event))
-            if not (event.text or event.logprobs):
-                continue
-            logprobs = None
-            if event.logprobs:
-                logprobs = _logprobs(event.logprobs, offsets[number].next(event.logprobs))
-            yield chunk(TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None))
-        elif isinstance(event, Finished):
-            yield chunk(TextChoice(index=number, text="", logprobs=None, **_ending(event.result)))
-    if choices_of_prompt is not None:
-        results = [choices.results[number] for number in range(len(choices.handles))]
-        yield data(TextCompletion(**head, choices=[], usage=usage(results, choices_of_prompt)))
+def _added(offsets: Sequence[_Offsets], number: int, event: Event) -> Iterator[TextChoice]:
+    """The choices of a stream's chunks; `offsets` for each of all choices."""
+    if isinstance(event, BlockCommitted) and (event.text or event.logprobs):
+        logprobs = _logprobs(event.logprobs, offsets[number].next(event.logprobs)) if event.logprobs else None
+        yield TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None)
+    elif isinstance(event, Finished):
+        yield TextChoice(index=number, text="", logprobs=None, **_ending(event.result))
