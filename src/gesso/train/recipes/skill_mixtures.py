@@ -6,12 +6,6 @@ from importlib import resources
 
 from gesso.train.skill_data import Mixture
 
-RETAINED = (
-    "dialogues", "abstention", "json", "code", "arithmetic", "ordering", "editing", "counting", "revision",
-    "revision-in-file",
-)  # fmt: skip
-"""Tasks that a run with a teacher learns from it."""
-
 
 def mixtures(run: str) -> tuple[Mixture, ...]:
     """Returns the mixtures of the run of that name, by the step from which on."""

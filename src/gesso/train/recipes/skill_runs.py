@@ -16,7 +16,7 @@ from typing import Any
 from gesso.models.hub import resolve
 from gesso.train.config import CanvasWidth
 from gesso.train.recipe import Recipe
-from gesso.train.recipes.skill_mixtures import RETAINED, mixtures
+from gesso.train.recipes.skill_mixtures import mixtures
 from gesso.train.recipes.skills import skill_data, skills
 
 
@@ -31,9 +31,10 @@ class Run:
     learning_rate: float = 2.5e-3
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of `TrainConfig`."""
+    learned: Collection[str] = ()
+    """Tasks that it learns from examples, where a teacher has all others."""
     teacher: str | None = None
-    """Folder of `runs/` with the weights that say how examples of `retained` are answered."""
-    retained: Collection[str] = ()
+    """Folder of `runs/` with the teacher's weights, where they are not those that it starts from."""
 
     @property
     def name(self) -> str:
@@ -46,6 +47,8 @@ class Run:
         return f"Goes on from {start}{' on one GPU' if 'workers' in self.settings else ''}: {passes}."
 
 
+CORES = {"causal_batch_size": 128, "warmup_steps": 40}
+"""A step of two cores."""
 GPU = {"causal_batch_size": 2048, "workers": 13, "checkpoint_every": 500}
 """A step of one GPU of 40 GB or more: 32 times a core's examples, of the causal pass alone."""
 WIDER = {**GPU, "causal_batch_size": 2304, "checkpoint_every": 100_000}
@@ -63,30 +66,11 @@ GPU_CANVASES = {
     "encoder_loss_weight": 4.0,
     "own_draft_probability": 0.3,
 }
-
-KEPT = frozenset(mixtures("skills-26")[0].weights) - {
-    "results", "units", "duplicates", "reversing", "ranges", "sums", "dates",
+RETAINED = {
+    "dialogues", "abstention", "json", "code", "arithmetic", "ordering", "editing", "counting", "revision",
+    "revision-in-file",
 }  # fmt: skip
-"""What the teacher of `skills-26` is asked: all but `results`, which it cannot do, and what such a run improves."""
-
-NEAR = frozenset({"reversing", "functions", "changes", "results", "units", "sentiment"})
-"""What `skills-27` learns: the skills less than five in a hundred below their goals. Its teacher has the rest."""
-
-LISTED = frozenset({"sorting", "duplicates", "replacing", "ranges", "dates"})
-"""What `skills-28` learns: lists and dates, nine to 22 in a hundred below their goals. Its teacher has the rest."""
-TOLD = frozenset({"extraction", "sums", "topics", "sentiment"})
-"""What `skills-29` learns: texts that tell something, and sums. Its teacher has the rest."""
-
-CHATS = frozenset({"contexts", "sentiment", "topics"})
-"""What `skills-30` learns: requests in the context of a chat, and what a text is, in the words that its request has
-for it. Its teacher has the rest."""
-
-CHANGED = frozenset({"contexts", "reversing", "changes", "replacing"})
-"""What `skills-31` learns: more of a chat, a conversation from its first turn on, and what `skills-30` lost. Its
-teacher has the rest."""
-
-ONWARD = frozenset({"contexts", "reversing", "changes", "replacing", "ranges"})
-"""What `skills-32` learns: more of a chat, and what is near its goal or gained before. Its teacher has the rest."""
+"""What the teacher of `skills-19` has."""
 
 MADE = (
     # Two hours of two cores each.
@@ -105,7 +89,7 @@ MADE = (
     Run(18, "skills-17/mean", 1697, 1e-3, {"warmup_steps": 60}),
     Run(
         19, "skills-18/mean", 2390, 1.8e-3, {"warmup_steps": 60},
-        teacher="skills-16/step-000833", retained=RETAINED,
+        frozenset(mixtures("skills-19")[0].weights) - RETAINED, "skills-16/step-000833",
     ),
     Run(20, "skills-19/step-002390", 1011, 5e-3, {**GPU, "checkpoint_every": 100_000}),
     Run(21, "skills-20/step-001011", 1008, 4.5e-3, WIDER),
@@ -113,21 +97,15 @@ MADE = (
     Run(23, "skills-22/step-001280", 2003, 4.5e-3, WIDEST),
     # An hour and a half of two cores.
     Run(
-        26, "skills-23/step-002003", 938, 7e-4, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-23/step-002003", retained=KEPT,
+        26, "skills-23/step-002003", 938, 7e-4, CORES,
+        ("results", "units", "duplicates", "reversing", "ranges", "sums", "dates"),
     ),
     Run(
-        27, "skills-26/mean", 979, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-26/mean", retained=frozenset(mixtures("skills-27")[0].weights) - NEAR,
+        27, "skills-26/mean", 979, 1.2e-3, CORES,
+        ("reversing", "functions", "changes", "results", "units", "sentiment"),
     ),
-    Run(
-        30, "skills-27/mean", 849, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-27/mean", retained=frozenset(mixtures("skills-30")[0].weights) - CHATS,
-    ),
-    Run(
-        31, "skills-30/mean", 1020, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-30/mean", retained=frozenset(mixtures("skills-31")[0].weights) - CHANGED,
-    ),
+    Run(30, "skills-27/mean", 849, 1.2e-3, CORES, ("contexts", "sentiment", "topics")),
+    Run(31, "skills-30/mean", 1020, 1.2e-3, CORES, ("contexts", "reversing", "changes", "replacing")),
 )  # fmt: skip
 """Runs in whose line the bundled weights stand."""
 TRIED = (
@@ -135,19 +113,10 @@ TRIED = (
     Run(10, "skills-9/mean", 2200, 2e-3),
     Run(13, "skills-12/step-000835", 1000, 8e-4),
     Run(15, "skills-12/step-000835", 1150, 8e-4),
-    Run(24, "skills-23/step-002003", 699, 7e-4, {"causal_batch_size": 128, "warmup_steps": 40}),
-    Run(
-        28, "skills-27/mean", 1100, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-27/mean", retained=frozenset(mixtures("skills-28")[0].weights) - LISTED,
-    ),
-    Run(
-        29, "skills-28/mean", 680, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-28/mean", retained=frozenset(mixtures("skills-29")[0].weights) - TOLD,
-    ),
-    Run(
-        32, "skills-31/mean", 1000, 1.2e-3, {"causal_batch_size": 128, "warmup_steps": 40},
-        teacher="skills-31/mean", retained=frozenset(mixtures("skills-32")[0].weights) - ONWARD,
-    ),
+    Run(24, "skills-23/step-002003", 699, 7e-4, CORES),
+    Run(28, "skills-27/mean", 1100, 1.2e-3, CORES, ("sorting", "duplicates", "replacing", "ranges", "dates")),
+    Run(29, "skills-28/mean", 680, 1.2e-3, CORES, ("extraction", "sums", "topics", "sentiment")),
+    Run(32, "skills-31/mean", 1000, 1.2e-3, CORES, ("contexts", "reversing", "changes", "replacing", "ranges")),
 )  # fmt: skip
 """Runs whose ends were not worth bundling: docs/measurements/skills.md has what came out."""
 PREPARED = (
@@ -171,12 +140,14 @@ def later_run(run: Run) -> Recipe:
     train = dataclasses.replace(
         recipe.train, steps=run.steps, learning_rate=run.learning_rate, seed=run.number, **settings
     )
+    stages = mixtures(run.name)
+    retained = frozenset(stages[0].weights).difference(run.learned) if run.learned else ()
     widths = {} if train.causal_steps else {"narrowest": 0}
     return dataclasses.replace(
         recipe,
         name=run.name,
         train=train,
-        data=skill_data(mixtures(run.name), seed=run.number, retained=run.retained, **widths),
+        data=skill_data(stages, seed=run.number, retained=retained, **widths),
         start=resolve("skills") if run.after is None else Path("runs", run.after),
-        teacher=None if run.teacher is None else Path("runs", run.teacher),
+        teacher=Path("runs", run.teacher or run.after) if run.learned and run.after else None,
     )
