@@ -41,7 +41,7 @@ def drawn(automaton: TokenAutomaton, width: int, budget: int, seed: int, scale: 
     lattice = Lattice(automaton)
     scores = scale * torch.randn(width, automaton.vocab_size, generator=torch.Generator().manual_seed(seed))
     found = lattice.posterior(lattice.emissions(scores), automaton.start, budget)
-    rest = automaton.completion(found.end_state)
+    rest = automaton.completion(automaton.advance(automaton.start, found.canvas_C.tolist()))
     assert len(rest) <= budget
     return [*found.canvas_C.tolist(), *rest]
 

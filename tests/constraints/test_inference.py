@@ -89,8 +89,9 @@ def test_it_is_the_enumeration(case: Case) -> None:
     canvas = tuple(found.canvas_C.tolist())
     weights = {tokens: case.scores_CV[range(len(tokens)), tokens].double().sum().item() for tokens in valid}
     assert weights[canvas] == pytest.approx(max(weights.values()), rel=1e-6, abs=1e-6)
-    assert found.end_state in [case.automaton.advance(state, canvas) for state in case.starts]
-    assert case.budget is None or case.automaton.distance_S[found.end_state] <= case.budget
+    ends = [end for state in case.starts if (end := case.automaton.advance(state, canvas)) >= 0]
+    assert ends
+    assert case.budget is None or case.automaton.distance_S[ends].min() <= case.budget
 
 
 # Tokens 0 and 1 end, 0 fills; the text is any number of 2s and 3s after a 2.

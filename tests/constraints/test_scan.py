@@ -23,7 +23,7 @@ def test_kernels_say_what_arrays_say(seed: int, monkeypatch: pytest.MonkeyPatch)
     first_S, last_S = np.full(states, -np.inf), np.where(random.random(states) < 0.5, 0.0, -np.inf)
     first_S[source[0]], last_S[target[:3]] = 0.0, 0.0
     by_kernels = runs.best(np.log(weight_CL), last_S), runs.shares(weight_CL, first_S, last_S)
-    monkeypatch.setattr(scan, "_kernels", lambda: None)
+    monkeypatch.setattr(scan, "scan_kernels", lambda: None)
     by_arrays = runs.best(np.log(weight_CL), last_S), runs.shares(weight_CL, first_S, last_S)
     np.testing.assert_array_equal(by_kernels[0], by_arrays[0])
     assert by_kernels[1] is not None
@@ -38,5 +38,5 @@ def test_what_underflows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     weight_CL = np.array([[1.0, 1e-300]] * 8)
     first_S, last_S = np.array([0.0, -np.inf]), np.array([-np.inf, 0.0])
     assert runs.shares(weight_CL, first_S, last_S) is None
-    monkeypatch.setattr(scan, "_kernels", lambda: None)
+    monkeypatch.setattr(scan, "scan_kernels", lambda: None)
     assert runs.shares(weight_CL, first_S, last_S) is None

@@ -27,8 +27,9 @@ from torch import Tensor
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import TokenClasses
 from gesso.constraints.emissions import Emissions
-from gesso.constraints.scan import FloatArray, prepare_kernels
+from gesso.constraints.scan import scan_kernels
 from gesso.constraints.segments import Segments
+from gesso.constraints.stays import FloatArray
 from gesso.constraints.window import Window, Windows
 from gesso.errors import NotANumberError, OptionError
 
@@ -54,8 +55,6 @@ class Posterior:
     """Log of the summed weight of all valid canvases; minus the plain normalisers, of the chance of a valid one."""
     canvas_C: Tensor
     """The most probable valid canvas, int64. Of equal ones the lower states and tokens, from left to right."""
-    end_state: int
-    """Where that canvas leaves the automaton."""
     _column_V: Tensor
 
     def apply(self, log_p_RV: Tensor, rows: slice = slice(None)) -> Tensor:
@@ -108,7 +107,7 @@ class Lattice:
     def prepare(self) -> None:
         """Makes the tables that else are made when they are first asked for: its size is final then."""
         _ = self.token_classes, self.class_V
-        prepare_kernels()
+        scan_kernels()
         if self.automaton.families is None:
             self._windows.whole.prepare()
 
@@ -165,12 +164,12 @@ class Lattice:
             raise OptionError(self._why_none(len(best_CL), starts, budget))
         best = _Best(best_CK, token_CK, best_CL, member_LK)
         likeliest = int(ahead_CS[0, firsts].argmax())
-        sets, end = window.scan.trace(best_CL, ahead_CS, firsts[likeliest], best.lowest)
-        canvas = best.tokens(sets)
-        end = end if window.whole else self.automaton.advance(starts[likeliest], canvas.tolist())
-        if window.stays is not None and (end < 0 or (budget is not None and self.automaton.distance(end) > budget)):
-            # The best of what is relaxed is none of what is exact; else it is the best of both.
-            return self._windows.last_counter(starts[likeliest], canvas.tolist())
+        canvas = best.tokens(window.scan.trace(best_CL, ahead_CS, firsts[likeliest], best.lowest))
+        if window.stays is not None:
+            end = self.automaton.advance(starts[likeliest], canvas.tolist())
+            if end < 0 or (budget is not None and self.automaton.distance(end) > budget):
+                # The best of what is relaxed is none of what is exact; else it is the best of both.
+                return self._windows.last_counter(starts[likeliest], canvas.tolist())
         canvas_C = torch.from_numpy(canvas).to(self.device)
         plain = self._plain(window, emissions.total, first_S, last_S)
         if window.stays is not None:
@@ -186,7 +185,7 @@ class Lattice:
         share_CK = log_share_CK.exp()
         inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
         entropy_C = (share_CK * inside).sum(dim=-1).clamp_(min=0.0).float()
-        return Posterior(factor_CK, entropy_C, log_total, canvas_C, end, self._column_V)
+        return Posterior(factor_CK, entropy_C, log_total, canvas_C, self._column_V)
 
     def _plain(
         self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray

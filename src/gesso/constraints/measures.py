@@ -80,21 +80,6 @@ def least_bytes(expression: Expression) -> int:
     return least(expression)
 
 
-def has_anchor(expression: Expression) -> bool:
-    """Tells whether an anchor in it refers to what is around it."""
-    match expression:
-        case Anchor():
-            return True
-        case Sequence(parts) | Union(parts):
-            return any(map(has_anchor, parts))
-        case Repeat(body):
-            return has_anchor(body)
-        case Joined():
-            return any(map(has_anchor, parts_of(expression)))
-        case _:
-            return False
-
-
 def holds_anchor(expression: Expression, at_end: bool) -> bool:
     """Tells whether there is an anchor to the end, or else to the begin, anywhere in it."""
     if isinstance(expression, Anchor):

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from gesso.constraints import budget
 from gesso.constraints.deterministic import Table
 from gesso.constraints.distances import FAR, heights, steps
-from gesso.constraints.transitions import addresses, host_kernels
+from gesso.constraints.transitions import IntArray, addresses, host_kernels
 
-IntArray = NDArray[np.int32]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """Makes hashes of small numbers: odd, and its bits look random."""
 _SMALL = 256

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gesso.constraints.stays import Stays
+from gesso.constraints.stays import FloatArray, Stays
 from gesso.constraints.transitions import addresses
 from gesso.kernels import host
 
 if TYPE_CHECKING:
     from gesso.kernels.host.library import Scans
-
-FloatArray = NDArray[np.float64]
 
 FAINTEST = 1e-200
 """Least weight of all ways through a canvas, relative to the best before and behind each position, that plain
@@ -67,7 +65,7 @@ class Scan:
         ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
         ahead[-1] = last_S
         weight_CL = np.ascontiguousarray(weight_CL)
-        if (kernels := _kernels()) is not None:
+        if (kernels := scan_kernels()) is not None:
             kernels.best(*addresses(ahead, weight_CL, self._begins_S, self._target, self._set), *self._sizes(weight_CL))
             return ahead
         for place in range(len(weight_CL) - 1, -1, -1):
@@ -78,8 +76,8 @@ class Scan:
 
     def trace(
         self, best_CL: FloatArray, ahead_CS: FloatArray, state: int, lowest: Callable[[int, Sequence[int]], int]
-    ) -> tuple[list[int], int]:
-        """Returns the best way from a state: the set of classes it takes at each position, and where it ends.
+    ) -> list[int]:
+        """Returns the best way from a state: the set of classes it takes at each position.
 
         Args:
             best_CL: of each set; `ahead_CS` is what `best` made of it.
@@ -99,7 +97,7 @@ class Scan:
                     choice = tied[lowest(place, set_W[tied].tolist())]
             sets.append(int(set_W[choice]))
             state = int(target_W[choice])
-        return sets, state
+        return sets
 
     def shares(
         self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray, stays: Stays | None = None
@@ -113,7 +111,7 @@ class Scan:
             weight_CL: of each set, not as logarithms; the largest class of a position weighs 1.
             stays: the counters that are left out.
         """
-        if stays is None and (kernels := _kernels()) is not None:
+        if stays is None and (kernels := scan_kernels()) is not None:
             return self._shares_by_kernels(kernels, weight_CL, first_S, last_S)
         length = len(weight_CL)
         rescaled = RESCALED if stays is None else 1
@@ -209,13 +207,8 @@ class Scan:
         return both[:, : self.states], np.ascontiguousarray(both[::-1, self.states :])
 
 
-def prepare_kernels() -> None:
-    """Compiles the kernels, if they are not compiled yet."""
-    _kernels()
-
-
-def _kernels() -> "Scans | None":
-    """The kernels for this processor, compiled once in a process; None where LLVM is not there."""
+def scan_kernels() -> "Scans | None":
+    """Returns the kernels for this processor, compiled once in a process; None where LLVM is not there."""
     if not host.available():
         return None
     from gesso.kernels.host.library import scans

@@ -86,6 +86,7 @@ class Stays:
             tuple(groups.tolist()),
         )
 
+    @np.errstate(over="ignore", invalid="ignore")
     def step(self, before_S: FloatArray, tilted_TS: FloatArray, weight_L: FloatArray) -> FloatArray:
         """Returns [T, S] tilted weights of the ways to each state, one position on.
 
@@ -93,10 +94,6 @@ class Stays:
             before_S: their weights without a tilt, one position before; `tilted_TS` those with it.
             weight_L: of each set of classes at this position.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._step(before_S, tilted_TS, weight_L)
-
-    def _step(self, before_S: FloatArray, tilted_TS: FloatArray, weight_L: FloatArray) -> FloatArray:
         way_TQ = np.where(self.stays_Q, tilted_TS.take(self.source_Q, axis=1), before_S.take(self.source_Q))
         way_TQ *= self.tilt_TQ
         way_TQ *= weight_L.take(self.set_Q)

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from gesso.constraints.automaton import Families, TokenAutomaton
 from gesso.constraints.counters import Counters
-from gesso.constraints.scan import FloatArray, Scan
+from gesso.constraints.scan import Scan
 from gesso.constraints.segments import Segments
-from gesso.constraints.stays import Stays
+from gesso.constraints.stays import FloatArray, Stays
 from gesso.constraints.transitions import REFUSED
 
 MAX_STATES = 60_000
