@@ -8,7 +8,7 @@ batch of it adds no noise, as its answer's own tokens would.
     N encoder tokens of all examples laid flat   n some of them   D hidden   V vocabulary
 """
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,17 +25,11 @@ from gesso.train.forward import encode
 from gesso.train.step import LossModule
 
 
-@dataclass(frozen=True, slots=True)
-class Teacher:
-    """Holds the model that is listened to, beside the modules that are trained."""
-
-    model: DiffusionGemma
-
-    @torch.no_grad()
-    def log_probabilities(self, rows: TokenRows, inside_N: Tensor) -> Tensor:
-        """Returns what it says behind the tokens `inside_N` (bool), [n, V]."""
-        hidden_ND = encode(self.model, rows).hidden_ND
-        return self.model.vocabulary.logits(hidden_ND[inside_N]).float().log_softmax(dim=-1)
+@torch.no_grad()
+def log_probabilities(teacher: DiffusionGemma, rows: TokenRows, inside_N: Tensor) -> Tensor:
+    """Returns what a model says behind the tokens `inside_N` (bool), [n, V]."""
+    hidden_ND = encode(teacher, rows).hidden_ND
+    return teacher.vocabulary.logits(hidden_ND[inside_N]).float().log_softmax(dim=-1)
 
 
 class RetentionLoss(LossModule):
@@ -44,7 +38,8 @@ class RetentionLoss(LossModule):
     def __init__(self, teacher: Path, model: DiffusionGemma, config: TrainConfig, group: ProcessGroup) -> None:
         super().__init__(model, config, group)
         loaded = load_folder(teacher, str(group.device), "float32").eval().requires_grad_(False)
-        self.teacher = Teacher(loaded)
+        # In a function, no module of this one: it is not trained, and not saved.
+        self.taught = partial(log_probabilities, loaded)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns zero, for there is no denoiser's loss, and the mean over the targets, nats a token."""
@@ -59,7 +54,7 @@ class RetentionLoss(LossModule):
         tokens_N = torch.cat([row for row, kept in rows if kept])
         heard = TokenRows(tokens_N, tuple(length for length, kept in lengths if kept))
         with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
-            taught_nV = self.teacher.log_probabilities(heard, inside_N[retained_N])
+            taught_nV = self.taught(heard, inside_N[retained_N])
             # Copies of weights that autocast made without a gradient must not serve the pass that has one.
             torch.clear_autocast_cache()
             hidden_ND = encode(model, batch, checkpointing=config.gradient_checkpointing).hidden_ND
