@@ -106,7 +106,7 @@ async def submit_chat(
     adapter = context.begin(http, body.model, body.max_tokens, partial(logged_messages, body.messages))
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     engine = context.service.engine
-    options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+    options = chat_options(body, engine.tokenizer.special, engine.defaults.max_new_tokens)
     if begin and options.get("begin"):
         raise ApiError(400, "diffusion.begin contradicts a last message of the assistant", param="diffusion.begin")
     if begin:

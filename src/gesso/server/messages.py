@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -18,12 +18,6 @@ MOST_THINKING = 0.75
 """Share of an answer's tokens that reasoning may take, so that there is always room for the rest."""
 EFFORT = {"low": 0.25, "medium": 0.5, "high": MOST_THINKING, "xhigh": MOST_THINKING, "max": MOST_THINKING}
 """The same by the words of clients, of whom some have more words than there are shares."""
-
-
-class Vocabulary(Protocol):
-    """Names all that is asked of a tokenizer here."""
-
-    special: Mapping[str, int]
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -128,8 +122,8 @@ def sampling_options(request: Sampling) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_tokens: int) -> dict[str, Any]:
-    """Collects the engine's options of a chat completion.
+def chat_options(request: ChatRequest, special: Mapping[str, int], default_max_tokens: int) -> dict[str, Any]:
+    """Collects the engine's options of a chat completion; `special` are the tokenizer's special tokens.
 
     Raises:
         ApiError: fields that contradict each other.
@@ -158,8 +152,8 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
             options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
         if request.parallel_tool_calls is False:
             options["parallel_tool_calls"] = False
-    elif request.tools and TOOL_CALL in vocabulary.special:
-        options["logit_bias"] = {**options.get("logit_bias", {}), vocabulary.special[TOOL_CALL]: NEVER}
+    elif request.tools and TOOL_CALL in special:
+        options["logit_bias"] = {**options.get("logit_bias", {}), special[TOOL_CALL]: NEVER}
     return {name: value for name, value in {**options, **thinking}.items() if value is not None}
 
 

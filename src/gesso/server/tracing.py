@@ -14,10 +14,10 @@ several choices `gesso.choice` tells them apart.
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, Event, Failed, Finished
+from gesso.engine.request_handle import RequestHandle
 from gesso.engine.result import GenerationResult
 from gesso.telemetry.traces import Attributes, Span, Value
 
@@ -30,22 +30,6 @@ _SETTINGS = {
     "max_new_tokens": "gen_ai.request.max_tokens",
 }
 """Options of a request, and what the conventions call them."""
-
-
-class Handle(Protocol):
-    """Knows when a request of the engine began to run, and when its prompt was encoded."""
-
-    @property
-    def started(self) -> float:
-        """Returns the moment at which it left the queue, 0 before."""
-
-    @property
-    def prompt_encoded(self) -> float:
-        """Returns the moment at which its whole prompt was in the cache, 0 before."""
-
-    @property
-    def mode(self) -> str:
-        """Returns `canvas`, or `ar` where it is written token by token."""
 
 
 class InferenceTrace:
@@ -91,7 +75,7 @@ class InferenceTrace:
             return
         self._events.append((choice, time.monotonic(), event))
 
-    def emit(self, handles: Sequence[Handle]) -> None:
+    def emit(self, handles: Sequence[RequestHandle]) -> None:
         """Makes the spans.
 
         Args:
@@ -113,7 +97,7 @@ class InferenceTrace:
             which: dict[str, Value] = {"gesso.choice": choice} if len(handles) > 1 else {}
             self._choice(span, choice, handle, which, ends.get(choice, (now, None))[0])
 
-    def _choice(self, span: Span, choice: int, handle: Handle, which: Attributes, end: float) -> None:
+    def _choice(self, span: Span, choice: int, handle: RequestHandle, which: Attributes, end: float) -> None:
         """Makes the spans of one choice."""
         started, encoded = handle.started, handle.prompt_encoded
         blocks = [
