@@ -1,7 +1,6 @@
 """Serves `POST /v1/explain`: whether a constraint can be used, and whether a text satisfies it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -59,34 +58,12 @@ class Explanation(BaseModel):
     """States of its automaton over bytes; 0 where it is not usable."""
 
 
-class _Places:
-    """Bounds the constraints that are compiled for verdicts at once: those of requests are counted by themselves."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = 0
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Takes a place.
-
-        Raises:
-            QueueFullError: there is none.
-        """
-        if self._taken >= self._most:
-            raise QueueFullError(f"{self._taken} constraints are being compiled already", 1.0)
-        self._taken += 1
-        try:
-            yield
-        finally:
-            self._taken -= 1
-
-
 def explain_routes(context: Context) -> APIRouter:
     """Makes the route of verdicts."""
     router = APIRouter(route_class=JsonRoute, tags=["control"])
-    limits = context.service.limits
-    places = _Places(limits.max_waiting + limits.max_num_seqs)
+    # Constraints that are compiled for verdicts at once are bounded: those of requests are counted by themselves.
+    most = context.service.limits.max_waiting + context.service.limits.max_num_seqs
+    places = asyncio.Semaphore(most)
 
     @router.post("/v1/explain")
     async def explain(body: ExplainRequest, http: HttpRequest) -> Explanation:
@@ -95,7 +72,9 @@ def explain_routes(context: Context) -> APIRouter:
             context.adapter(body.model)
         option, value = body.constraint
         try:
-            with places.one():
+            if places.locked():
+                raise QueueFullError(f"{most} constraints are being compiled already", 1.0)
+            async with places:
                 compilation = await to_thread.run_sync(lambda: submit_texts(option, value, strict=body.strict))
                 await _until_ready(compilation, http)
             constraint = compilation.result(0)
