@@ -6,7 +6,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -18,9 +18,6 @@ from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
 from gesso.load_options import LoadOptions
-
-if TYPE_CHECKING:
-    from gesso.engine.result import GenerationResult
 
 HELP = (
     "/clear forgets the conversation, /undo its last turn, /retry answers again, /save FILE appends it to a file, "
@@ -90,7 +87,8 @@ def chat(
             said.give_up()
             code = 0 if asks else REFUSED
             continue
-        _note_warnings(result)
+        for warning in result.warnings:
+            note(warning)
         if result.finish_reason == "cancelled":
             # Half an answer would be taken for a whole one in the turns that follow.
             told = said.give_up()
@@ -107,19 +105,12 @@ def chat(
 @contextlib.contextmanager
 def _noted(kind: type[Exception]) -> Iterator[list[Exception]]:
     """Prints an error of this kind and goes on behind the block; it is in the list that is yielded."""
-
     caught: list[Exception] = []
     try:
         yield caught
     except kind as error:
         note(f"gesso: {error}")
         caught.append(error)
-
-
-def _note_warnings(result: "GenerationResult") -> None:
-
-    for warning in result.warnings:
-        note(warning)
 
 
 def _is_command(word: str) -> bool:
@@ -138,7 +129,6 @@ def _with_try(options: dict[str, Any], tries: int) -> dict[str, Any]:
 
 def _heard(line: str, said: Conversation, attached: Attachments) -> bool:
     """Does what a message or a command says; returns whether an answer is asked for."""
-
     command, _, rest = line.partition(" ")
     if command == "/retry" and not rest.strip():
         reopened = said.reopen()

@@ -29,7 +29,6 @@ Files = Annotated[
     list[Path] | None,
     typer.Argument(help="JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 HeldOutFiles = Annotated[
     list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.", **_DATA)
 ]
@@ -60,7 +59,7 @@ def finetune(
     reading: Given[FileDataConfig],
     shape: Given[LoraConfig],
     data: Files = None,
-    out: Out = None,
+    out: opt.Out = None,
     model: opt.Model = "mini",
     held_out_file: HeldOutFiles = None,
     train_vision: TrainVision = False,

@@ -271,6 +271,7 @@ AsJson = Annotated[
 ]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=OUTPUT)]
 
+Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 Export = Annotated[
     Path | None,
     typer.Option(

@@ -32,7 +32,6 @@ SETTINGS = (
 """What there is to set of the optimisation."""
 _REWARDS = {"rich_help_panel": "Prompts and rewards"}
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The checkpoint to start from.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 Tasks = Annotated[
     list[str] | None,
     typer.Option("--task", metavar="NAME", help="Draw prompts of this task; may be repeated.", **_REWARDS),
@@ -80,7 +79,7 @@ def reinforce(
     train: Given[TrainConfig],
     shape: Given[LoraConfig],
     model: Model = "mini",
-    out: Out = None,
+    out: opt.Out = None,
     task: Tasks = None,
     prompts: Prompts = None,
     reward: Reward = None,

@@ -16,7 +16,7 @@ from gesso.config import AttentionKind, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.block import Block
 from gesso.models.cache import KVCache, SequenceCache
-from gesso.models.flat_rows import PlacedEmbeddings, as_they_are, attend_by_row, longest_of, place_images
+from gesso.models.flat_rows import PlacedEmbeddings, attend_by_row, longest_of, place_images
 from gesso.models.offload_plan import OffloadPlan
 from gesso.models.token_steps import TokenSteps
 from gesso.nn.image_attention import Span
@@ -214,7 +214,7 @@ class DiffusionGemma(nn.Module):
         Raises:
             OptionError: tokens past the model's positions.
         """
-        align = as_they_are if keeps_rows_apart(self.layers[0]) else align_rows
+        align = (lambda x: x) if keeps_rows_apart(self.layers[0]) else align_rows
         self.check_length(longest_of(cache, counts))
         x = self.vocabulary.embed(align(tokens_N.to(self.device)))
         spans = place_images(x, counts, images)

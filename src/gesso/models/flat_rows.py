@@ -23,11 +23,6 @@ def longest_of(cache: KVCache, counts: Sequence[int]) -> int:
     return max(length + count for length, count in zip(cache.lengths, counts, strict=True))
 
 
-def as_they_are(x: Tensor) -> Tensor:
-    """Aligns nothing."""
-    return x
-
-
 def place_images(
     x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[PlacedEmbeddings]]
 ) -> list[Sequence[Span]]:

@@ -38,8 +38,6 @@ from gesso.vision import NO_VISION
 
 Model = BlockDiffusionModel
 """What this runner runs."""
-Tower = VisionModel
-"""What makes embeddings of images beside it."""
 SPARE_BYTES = 1 << 30
 """Bytes of a cache that is kept for the next request where passes are captured, at most."""
 

@@ -9,7 +9,7 @@ their copies.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, HubError
 from gesso.kernels.host.checksum import Sha256
+from gesso.models.pull import Progress
 from gesso.models.quantization import resume
 from gesso.models.quantization.convert import QuantizeReport, check_out, finish_folder
 from gesso.models.quantization.plan import Quantization, write_quantization
@@ -33,9 +34,6 @@ from gesso.models.tensors import check_finite
 
 FILE_BYTES = 1 << 28
 """Packed bytes after which a file is written: what a break costs at most, a tensor aside."""
-
-Progress = Callable[[int], None]
-"""Is called with the number of bytes that have arrived since."""
 
 
 @dataclass(slots=True)
