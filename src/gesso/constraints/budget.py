@@ -1,8 +1,8 @@
 """Says what compiling one constraint may cost, asked inside every stage.
 
-A budget lives as long as one compilation. Stages call `spend` for what they are about to hold and `check` in their
-loops; either raises where a bound is passed or nobody waits any more. The budget in force is a context variable, so a
-stage need not be handed one, and two threads never share theirs.
+A budget lives as long as one compilation. Stages call `states` and `bytes` for what they are about to hold and `check`
+in their loops; either raises where a bound is passed or nobody waits any more. The budget in force is a context
+variable, so a stage need not be handed one, and two threads never share theirs.
 """
 
 import time

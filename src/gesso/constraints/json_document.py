@@ -15,12 +15,11 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from gesso.constraints.json_drafts import KEYWORDS, OTHERS_ANNOTATIONS
 from gesso.constraints.json_formats import FORMATS, contradicts
-from gesso.constraints.json_keywords import same
+from gesso.constraints.json_keywords import REFERENCES, same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
 from gesso.constraints.json_scopes import Scopes
 from gesso.errors import OptionError
 
-_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 """Index of an item in a JSON pointer."""
 
@@ -245,7 +244,7 @@ class Document:
                 self._dynamic.setdefault("", {}).setdefault(base, node)
             here = Place(place.pointer, base, draft, place.scope)
             other = self._places.get(id(node), here)
-            if other.draft != draft or (other.base != base and node.keys() & _REFERENCES):
+            if other.draft != draft or (other.base != base and node.keys() & REFERENCES):
                 raise OptionError(f"{here.pointer}: the same object stands at {other.pointer}, under another $id")
             self._places[id(node)] = here
             self._kept.append(node)
