@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gesso.control.fill_result import Candidate
+from gesso.control.fill_result import FillCandidate
 from gesso.control.hole_filler import HoleFiller
 from gesso.control.hole_texts import Found, banned_tokens, text_of
 from gesso.control.holes import Document, Hole
@@ -196,7 +196,7 @@ class CausalFiller(HoleFiller):
     def _found(self, ids: tuple[int, ...], lead: str, score: float, *, complete: bool = True) -> Found:
         read = text_of(self._engine.tokenizer, ids, lead)
         assert read is not None
-        return Found(Candidate(read[0], score, read[1]), ids, converged=True, complete=complete)
+        return Found(FillCandidate(read[0], score, read[1]), ids, converged=True, complete=complete)
 
 
 def _logprob(place: TokenLogprob, token: int) -> float:

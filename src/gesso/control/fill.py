@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from gesso.control.causal_filler import CAUSAL_SETTINGS, CausalFiller
-from gesso.control.fill_result import Candidate, FilledHole, FillResult
+from gesso.control.fill_result import FillCandidate, FilledHole, FillResult
 from gesso.control.filler import Filler
 from gesso.control.holes import Document, parse_document
 from gesso.control.job import Job
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 
-__all__ = ["INSTRUCTION", "Candidate", "FillResult", "FilledHole", "fill"]
+__all__ = ["INSTRUCTION", "FillCandidate", "FillResult", "FilledHole", "fill"]
 
 INSTRUCTION = "Fill in what is missing."
 """The user's message where no instruction is given."""

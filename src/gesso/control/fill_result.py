@@ -6,7 +6,7 @@ from gesso.display import html
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FillCandidate:
     """Holds one text that a hole may hold."""
 
     text: str
@@ -29,7 +29,7 @@ class FilledHole:
     """Whether its canvas was stable and confident in time."""
     complete: bool
     """False where it ends the document and was cut at its greatest length."""
-    alternatives: tuple[Candidate, ...]
+    alternatives: tuple[FillCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)

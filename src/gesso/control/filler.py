@@ -6,7 +6,7 @@ in the prompt, as an answer that was begun; what is too far right stands in the 
 
 How long a hole is, nobody knows. Several widths are denoised as one batch, then those between the best and its
 neighbours. Each canvas that comes out is read by the causal pass of the same weights, and the likeliest one wins: see
-`Candidate.score`. A hole that ends the document ends by itself, where the model says so.
+`FillCandidate.score`. A hole that ends the document ends by itself, where the model says so.
 
 Later holes are free positions of a usual width while one is filled.
 """
@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gesso.control.fill_result import Candidate
+from gesso.control.fill_result import FillCandidate
 from gesso.control.hole_filler import HoleFiller
 from gesso.control.hole_texts import Found, banned_tokens, score_of, text_of
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.control.window import (
+    HoleWindow,
+    HoleWindows,
     Tokens,
-    Window,
-    Windows,
     leading_space,
     spread_widths,
     widths_between,
@@ -79,7 +79,7 @@ class Filler(HoleFiller):
             "stop": (),
         }
         limit = min(shape.max_position_embeddings, max_length or shape.max_position_embeddings)
-        self.windows = Windows(engine, message, self._canvas, limit)
+        self.windows = HoleWindows(engine, message, self._canvas, limit)
         for hole in document.holes:
             if (hole.most or 0) > self._widest:
                 raise TextError(
@@ -127,7 +127,7 @@ class Filler(HoleFiller):
         return sorted(found, key=score_of, reverse=True)
 
     def _denoise(
-        self, hole: Hole, window: Window, widths: Sequence[int], lead: str, banned: dict[int, float]
+        self, hole: Hole, window: HoleWindow, widths: Sequence[int], lead: str, banned: dict[int, float]
     ) -> Job[list[Found]]:
         """Denoises candidates of these widths as one batch; returns those that are text, as long as the hole may be."""
         start = len(window.near)
@@ -154,7 +154,7 @@ class Filler(HoleFiller):
         found = self._read(result, ids, range(start, len(tokens)), lead)
         return [replace(one, complete=result.finish_reason == "stop") for one in found]
 
-    def _request(self, window: Window, pins: Tokens, tokens: int, banned: dict[int, float]) -> Request:
+    def _request(self, window: HoleWindow, pins: Tokens, tokens: int, banned: dict[int, float]) -> Request:
         options = {**self._settings, "canvas": pins or None, "max_new_tokens": tokens, "logit_bias": banned}
         return Request(window.prompt, options, self._adapter)
 
@@ -167,4 +167,4 @@ class Filler(HoleFiller):
         if read is None:
             return []
         score = sum(result.logprobs[place].logprob for place in places) / len(places)
-        return [Found(Candidate(read[0], score, read[1]), tuple(ids), all(result.converged))]
+        return [Found(FillCandidate(read[0], score, read[1]), tuple(ids), all(result.converged))]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gesso.control.fill_result import Candidate, FilledHole
+from gesso.control.fill_result import FillCandidate, FilledHole
 from gesso.control.holes import Hole
 from gesso.engine.engine import Engine
 from gesso.generation import LARGEST_BIAS
@@ -15,7 +15,7 @@ from gesso.text.tokenizer import Tokenizer
 class Found:
     """Holds a candidate for a hole with its tokens."""
 
-    candidate: Candidate
+    candidate: FillCandidate
     ids: tuple[int, ...]
     converged: bool
     complete: bool = True
@@ -55,7 +55,7 @@ def score_of(found: Found) -> float:
 def chosen(hole: Hole, found: Sequence[Found], alternatives: int) -> FilledHole:
     """Returns the first of `found`, and of the others, which are in order, each text once."""
     best = found[0].candidate
-    others: dict[str, Candidate] = {}
+    others: dict[str, FillCandidate] = {}
     for one in found:
         others.setdefault(one.candidate.text, one.candidate)
     del others[best.text]

@@ -18,7 +18,7 @@ Tokens = Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class HoleWindow:
     """Holds what all candidates of a hole share."""
 
     prompt: tuple[int, ...]
@@ -35,7 +35,7 @@ class Window:
         return pins + [pad_fill] * (canvas - len(pins))
 
 
-class Windows:
+class HoleWindows:
     """Makes the windows of one document."""
 
     def __init__(self, engine: Engine, message: str | None, canvas: int, limit: int) -> None:
@@ -52,7 +52,7 @@ class Windows:
         self.truncated = False
         """Whether some text was left out."""
 
-    def around(self, before: Sequence[int], after: Tokens, max_width: int, canvases: int = 1) -> Window:
+    def around(self, before: Sequence[int], after: Tokens, max_width: int, canvases: int = 1) -> HoleWindow:
         """Makes the window of a hole of up to `max_width` tokens.
 
         Of the room that the hole leaves in its canvas, a quarter is for the text before it, which can stand in the
@@ -86,7 +86,7 @@ class Windows:
         far = before[: len(before) - near]
         kept = far[max(0, len(far) - (space - len(head))) :]
         self.truncated |= len(kept) < len(far)
-        return Window((*head, *kept), tuple(before[len(far) :]), tuple(after), scored)
+        return HoleWindow((*head, *kept), tuple(before[len(far) :]), tuple(after), scored)
 
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""

@@ -24,14 +24,14 @@ from gesso.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContextLimit:
     """Bounds the positions of a request: `limit` of them, which is the bound of `holder`."""
 
     limit: int
     holder: str
 
     @classmethod
-    def of(cls, runner: Runner, max_length: int | None) -> "Context":
+    def of(cls, runner: Runner, max_length: int | None) -> "ContextLimit":
         """Returns the model's limit, or a server's where that is less."""
         if max_length is not None and max_length < runner.max_model_len:
             return cls(max_length, "this server's")
@@ -49,7 +49,7 @@ class PreparedRequest:
     """Tokens that the answer is made to begin with."""
     config: GenerationConfig
     asked: RequestOptions
-    context: Context
+    context: ContextLimit
     job: ConstraintJob | None
     runner: Runner
     tokenizer: Tokenizer

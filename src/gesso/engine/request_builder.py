@@ -12,7 +12,7 @@ from gesso.engine.constraint_job import compile_constraint
 from gesso.engine.constraint_language import request_language, with_constraint
 from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
-from gesso.engine.prepared_request import Context, PreparedRequest, needs_canvas
+from gesso.engine.prepared_request import ContextLimit, PreparedRequest, needs_canvas
 from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.reasoning import with_reasoning_budget
 from gesso.engine.request import Request
@@ -56,7 +56,7 @@ class RequestBuilder:
             TextError: a prompt that cannot be used.
             ImageError: an image or a clip that cannot be read.
         """
-        prompt, shape, context = request.prompt, self._runner.config, Context.of(self._runner, max_length)
+        prompt, shape, context = request.prompt, self._runner.config, ContextLimit.of(self._runner, max_length)
         asked, given = split_options(with_constraint(request.options))
         if self._defaults.mode == "ar" and given.get("mode") is None and (needs_canvas(asked) or asked.prediction):
             given["mode"] = "canvas"  # a checkpoint's mode gives way to what a request asks for
@@ -120,10 +120,10 @@ class RequestBuilder:
         answer = [*tokens, self.end_of_turn]
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
-    def _encode(self, name: str, text: str, context: Context) -> list[int]:
+    def _encode(self, name: str, text: str, context: ContextLimit) -> list[int]:
         return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
 
-    def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
+    def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: ContextLimit) -> Mapping[str, Any]:
         """Returns the options of a request whose canvases start from a predicted answer."""
         others = {
             "thinking": asked.thinking,
@@ -134,7 +134,7 @@ class RequestBuilder:
         tokens = self._encode("prediction", asked.prediction, context)
         return {**options, "start_canvas": self.canvases_of(tokens, width)}
 
-    def _tokenise(self, prompt: Prompt, asked: RequestOptions, context: Context) -> PromptInput:
+    def _tokenise(self, prompt: Prompt, asked: RequestOptions, context: ContextLimit) -> PromptInput:
         return self._reader.read(
             prompt,
             raw=asked.raw,
@@ -145,7 +145,7 @@ class RequestBuilder:
         )
 
     def _second(
-        self, prompt: Prompt, asked: RequestOptions, config: GenerationConfig, context: Context
+        self, prompt: Prompt, asked: RequestOptions, config: GenerationConfig, context: ContextLimit
     ) -> PromptInput | None:
         """The prompt that guidance leads away from; None where there is no such guidance."""
         if config.guidance_scale == 1:
