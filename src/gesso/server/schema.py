@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +32,8 @@ class Strict(BaseModel):
     leaving a field out that may be left out."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+    keeps_foreign_nulls: ClassVar[bool] = True
+    """Whether a `null` under a key that no field has is refused as any other value is."""
 
     @model_validator(mode="before")
     @classmethod
@@ -44,7 +46,8 @@ class Strict(BaseModel):
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
         if isinstance(value, dict) and None in value.values():
-            return {key: part for key, part in value.items() if part is not None or key not in _optional(cls)}
+            required, foreign = _required(cls), cls.keeps_foreign_nulls
+            return {key: part for key, part in value.items() if part is not None or required.get(key, foreign)}
         return value
 
 
@@ -52,24 +55,13 @@ class Repeated(Strict):
     """Takes a part of an earlier answer as clients put it back: their types may have fields that are none here, which
     are left out where they hold nothing."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        if isinstance(value, dict) and None in value.values():
-            return {key: part for key, part in value.items() if part is not None or key in _required(cls)}
-        return value
+    keeps_foreign_nulls = False
 
 
 @functools.cache
-def _optional(model: type[BaseModel]) -> frozenset[str]:
-    """The keys that need not be there."""
-    return frozenset(field.alias or name for name, field in model.model_fields.items() if not field.is_required())
-
-
-@functools.cache
-def _required(model: type[BaseModel]) -> frozenset[str]:
-    """The keys that must be there."""
-    return frozenset(field.alias or name for name, field in model.model_fields.items() if field.is_required())
+def _required(model: type[BaseModel]) -> dict[str, bool]:
+    """Says of every key whether it must be there."""
+    return {field.alias or name: field.is_required() for name, field in model.model_fields.items()}
 
 
 def _few(value: Any) -> Any:
