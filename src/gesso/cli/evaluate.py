@@ -59,9 +59,7 @@ def evaluate(
     options: dict[str, Any],
     load: LoadOptions,
     search: SearchOptions,
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
-    ] = DEFAULT_MODEL,
+    model: opt.ModelName = DEFAULT_MODEL,
     task: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="This task, not the model's own. May be repeated.", **_MEASURING),

@@ -78,9 +78,7 @@ def _list(context: typer.Context, as_json: opt.AsJsonLine = False) -> None:
 
 @models.command(cls=Command)
 def show(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
-    ],
+    model: opt.ModelName,
     as_json: opt.AsJsonLine = False,
     offline: opt.Offline = False,
     device_memory: Annotated[

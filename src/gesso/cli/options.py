@@ -241,6 +241,7 @@ _LOAD = options_of(LoadOptions)
 LOADING = tuple(name for name in _LOAD if name != "adapter")
 """How a model is loaded by a command whose adapters are a server's, or that has none."""
 Model = Annotated[str, flag(_LOAD["model"])]
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help=_LOAD["model"].help)]
 Offline = Annotated[bool, flag(_LOAD["offline"])]
 Server = Annotated[
     str | None,
