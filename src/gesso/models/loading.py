@@ -118,11 +118,10 @@ def outline(
     only = modelopt.packed_layers(model, files) if foreign else None
     kind = pick_dtype(dtype, target, _whole_numbers(config, stored, only))
     model.to(kind)  # which a packed table reads its rows back to
-    if stored is not None and foreign:
+    if stored is not None:
         packed = packed_names(model, replace_layers(model, stored, only))
+    if foreign:
         apart = {name: module for name, module in model.named_modules() if isinstance(module, modelopt.Packed)}
-    elif stored is not None:
-        packed = packed_names(model, replace_layers(model, stored))
     return Outline(model, files, packed, apart, kind)
 
 
