@@ -131,7 +131,9 @@ def run(load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
 def _follow(number: int, load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
     """Joins the group, loads this rank's part and obeys; returns when the leader has closed the socket."""
     _end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the leader decides
+    # These reach the whole process group, and SIGTERM all processes of a service; the leader decides.
+    for sent in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
+        signal.signal(sent, signal.SIG_IGN)
     channel = socket.socket(fileno=number)
     plan: Rendezvous = receive(channel)
     if plan is None:
