@@ -151,3 +151,9 @@ def test_the_cache_is_where_hugging_face_has_it(environment: Environment, tmp_pa
     del environment["HF_HUB_CACHE"]
     environment["HF_HOME"] = str(tmp_path / "home")
     assert "org/ours" in offered(environment, "bash", "gesso bench ").stdout
+
+
+def test_a_home_that_nobody_knows_hides_no_bundled_model(environment: Environment) -> None:
+    environment |= {"HF_HUB_CACHE": "~no-such-user/hub"}
+    asked = offered(environment, "bash", "gesso bench ")
+    assert ("mini" in asked.stdout, asked.stderr) == (True, "")

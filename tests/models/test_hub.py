@@ -354,6 +354,12 @@ def test_no_cache_at_all(cache: Path) -> None:
     assert hub.cached() == []
 
 
+def test_a_cache_in_a_home_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no name and no HOME."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~no-such-user/hub")
+    assert hub.cached() == []
+
+
 # A config alone -------------------------------------------------------------------------------------------------
 
 

@@ -83,7 +83,11 @@ def model_names() -> Sequence[str]:
     from gesso.models.hub import bundled
 
     names = bundled()
-    for folder in sorted(_hub_cache().glob("models--*--*")):
+    try:
+        folders = sorted(_hub_cache().glob("models--*--*"))
+    except RuntimeError:  # nobody knows a home
+        return names
+    for folder in folders:
         configs = folder.glob("snapshots/*/config.json")
         if any(_is_ours(path) for path in configs):
             names.append(folder.name.removeprefix("models--").replace("--", "/", 1))

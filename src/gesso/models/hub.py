@@ -122,7 +122,7 @@ def cached() -> list[CachedModel]:
 
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
-    except (CacheNotFound, ValueError, OSError):
+    except (CacheNotFound, ValueError, OSError, RuntimeError):  # the last where nobody knows a home
         return []
     found = []
     for repo in repos:

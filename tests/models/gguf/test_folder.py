@@ -57,6 +57,18 @@ def test_what_lies_beside_a_file_is_its_owners(released: Path, whole: Path, tmp_
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
+@pytest.mark.parametrize("cache", ["~no-such-user/assets", "{}/file/assets"])
+def test_without_a_place_for_it_another_is_asked_for(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    """The home is one that nobody knows, or cannot be written."""
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", cache.format(tmp_path))
+    with pytest.raises(CheckpointError, match="no place for the config") as caught:
+        gguf_folder(whole)
+    assert "HF_HOME" in str(caught.value.hint)
+
+
 def test_a_file_that_changed_has_a_folder_of_its_own(released: Path, tmp_path: Path) -> None:
     path = write_published(tmp_path / "a.gguf", released)
     first = gguf_folder(path)

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gesso.errors import CheckpointError
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.gguf.config import read_gguf_config
@@ -28,16 +29,15 @@ def gguf_folder(path: Path, *, progress: bool = False) -> Path:
         progress: say so on a terminal, for the published vocabulary takes half a minute.
 
     Raises:
-        CheckpointError: the file cannot be used.
+        CheckpointError: the file cannot be used, or there is no cache for what is made of it.
         ConfigError: it describes an impossible model.
         OSError: the cache cannot be written.
     """
-    from huggingface_hub import cached_assets_path
 
     name, path = path.stem, path.expanduser().resolve()
     stat = path.stat()
     key = hashlib.sha256(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
-    folder = Path(cached_assets_path("gesso", "gguf", f"{name}-{key}"))
+    folder = _place(f"{name}-{key}")
     if not (folder / GGUF).exists():
         from rich.console import Console
 
@@ -45,6 +45,17 @@ def gguf_folder(path: Path, *, progress: bool = False) -> Path:
         with Console(stderr=True).status(told) if progress else nullcontext():
             _make(folder, path)
     return folder
+
+
+def _place(name: str) -> Path:
+    """Returns a folder of this name in the cache, an empty one where there was none."""
+    from huggingface_hub import cached_assets_path
+
+    try:
+        return Path(cached_assets_path("gesso", "gguf", name))
+    except (OSError, RuntimeError, ValueError) as error:
+        message = f"no place for the config and tokenizer of a GGUF file: {error}"
+        raise CheckpointError(message, hint="HF_HOME=FOLDER keeps them, and what is fetched, in another one") from None
 
 
 def _make(folder: Path, path: Path) -> None:
