@@ -7,23 +7,24 @@ import threading
 import pytest
 
 from gesso.cli.interrupt import first_interrupt
-from gesso.cli.signals import SIGNALS, Signals
+from gesso.cli.signals import NUMBERS, SIGNALS, Signals
 
-NUMBERS = [signal.SIGINT, signal.SIGTERM]
+REPEATED = [signal.SIGINT, signal.SIGTERM]
+"""Signals that count each time."""
 
 
 @pytest.fixture(autouse=True)
 def default_handlers() -> object:
     """Those of Python, and then what was there before."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in NUMBERS:
+        signal.signal(number, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", REPEATED)
 def test_the_first_signal_calls_and_the_second_interrupts(number: signal.Signals) -> None:
     calls: list[int] = []
     with first_interrupt(lambda: calls.append(1)):
@@ -33,6 +34,19 @@ def test_the_first_signal_calls_and_the_second_interrupts(number: signal.Signals
             signal.raise_signal(number)
     assert calls == [1]
     assert signal.getsignal(number) is signal.default_int_handler
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal here")
+def test_a_terminal_hangs_up_once() -> None:
+    """The shell and the system both tell of it, and what the first signal began must not be thrown away."""
+    calls: list[int] = []
+    with first_interrupt(lambda: calls.append(1)):
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert (calls, SIGNALS.received, SIGNALS.exit_code()) == ([1], signal.SIGHUP, 129)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

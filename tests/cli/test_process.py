@@ -228,6 +228,44 @@ main()
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_a_terminal_that_is_closed_lets_work_be_put_in_order(environment: dict[str, str], tmp_path: Path) -> None:
+    """The signal comes once more meanwhile, and nothing that is written to the terminal fails."""
+    code = """
+import os, pathlib, signal, sys, time
+from gesso.cli import app, main
+def run(arguments):
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        signal.raise_signal(signal.SIGHUP)
+        print("said to nobody", flush=True)
+        print("said to nobody", file=sys.stderr)
+        pathlib.Path("done").write_text(repr(sys.stdin.read()))
+app.run = run
+main()
+"""
+    ours, theirs = os.openpty()
+
+    def take_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        os.login_tty(theirs)
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=tmp_path,
+        pass_fds=[theirs],
+        preexec_fn=take_terminal,  # noqa: PLW1509 - the child is a single thread
+    )
+    os.close(theirs)
+    assert b"ready" in os.read(ours, 100)
+    os.close(ours)
+    assert process.wait(timeout=60) == 129
+    assert (tmp_path / "done").read_text() == "''"
+
+
 def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gesso", "train", "--help"],
@@ -273,6 +311,19 @@ def test_output_that_nobody_takes_is_no_traceback(
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.parametrize(("command", "code"), [("replay nowhere", 2), ('generate "What is 4 + 5 apples?" --seed 1', 0)])
+def test_what_nobody_is_told_changes_no_exit_code(environment: dict[str, str], command: str, code: int) -> None:
+    """Both tell something on standard error: a mistake, and which model answers."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m gesso {command} 2>/dev/full', sys.executable],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, bool(done.stdout)) == (code, not code)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ LONG = {
         (["--served-model-name", ""], "served model name"),
         (["--host", "192.0.2.1"], "cannot listen at 192.0.2.1"),
         (["--host", "not a host"], "cannot listen at not a host"),
+        (["--host", " "], "--host is blank"),
         (["--port", "99999"], "cannot listen"),
         (["--model", "nowhere", "--offline"], "nowhere"),
         (["--device", "abacus"], "abacus"),
@@ -230,11 +231,14 @@ def test_running_requests_finish_and_new_ones_are_sent_away() -> None:
         assert process.returncode == 0
 
 
-def test_what_does_not_finish_in_time_is_told_so() -> None:
-    with serving("--drain-seconds", "0.5") as (process, url):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_what_does_not_finish_in_time_is_told_so(name: str) -> None:
+    number = getattr(signal, name, signal.SIGTERM)
+    heeding = f"import signal; signal.signal({number:d}, signal.SIG_DFL); from gesso.cli import main; main()"
+    with serving("--drain-seconds", "0.5", program=["-c", heeding]) as (process, url):
         with httpx.stream("POST", f"{url}/v1/chat/completions", json={**LONG, "stream": True}, timeout=60) as response:
             wait_until_running(url)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             text = response.read().decode()
         assert '"code": "shutting_down"' in text
         assert text.endswith("data: [DONE]\n\n")

@@ -17,7 +17,7 @@ from gesso.cli.deploy import deploy
 from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
-from gesso.cli.failure import drop_output, fail
+from gesso.cli.failure import fail
 from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
@@ -26,6 +26,7 @@ from gesso.cli.imports import FLAG
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.output import drop
 from gesso.cli.plan import plan
 from gesso.cli.pull import pull
 from gesso.cli.quantize import quantize
@@ -151,10 +152,10 @@ def run(arguments: Sequence[str]) -> int:
         # Shell completion ends so, and typer where the reader of standard output went away.
         if not isinstance(error.__context__, BrokenPipeError):
             return int(error.code or 0)
-        drop_output()
+        drop(sys.stdout)
         return 0
     except BrokenPipeError:
-        drop_output()
+        drop(sys.stdout)
         return 0
     except OSError as error:
         place = error.filename2 or error.filename or "input or output"  # of a copy, where it goes

@@ -179,7 +179,7 @@ def _ask(asks: bool) -> str | None:
         asks: whether a person at a terminal is asked for it, whose Ctrl-C begins it anew.
 
     Raises:
-        KeyboardInterrupt: SIGTERM came, or Ctrl-C where nobody can be asked again.
+        KeyboardInterrupt: SIGTERM or SIGHUP came, or Ctrl-C where nobody can be asked again.
     """
     while True:
         if _terminated():
@@ -223,5 +223,5 @@ def _line(prompt: str) -> str | None:
 
 
 def _terminated() -> bool:
-    """Whether SIGTERM has come: it ends the conversation, where Ctrl-C ends an answer."""
-    return SIGNALS.received == signal.SIGTERM
+    """Whether SIGTERM or SIGHUP has come: they end the conversation, where Ctrl-C ends an answer."""
+    return SIGNALS.received not in (None, signal.SIGINT)

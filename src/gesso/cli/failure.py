@@ -1,12 +1,11 @@
 """Reports a command that cannot be done: one line on standard error, and JSON on standard output with `--json`."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gesso.cli.output import note, print_json
+from gesso.cli.output import drop, note, print_json
 from gesso.errors import GessoError, OptionError
 
 
@@ -34,7 +33,7 @@ def fail(
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
-        drop_output()
+        drop(sys.stdout)
     note("gesso: " + message)
     if hint:
         note("  " + hint)
@@ -59,11 +58,6 @@ def needs(extra: str, what: str) -> Iterator[None]:
         from gesso.extras import pip_install
 
         raise OptionError(f"{error.name} is missing; {what} {pip_install(extra)}") from None
-
-
-def drop_output() -> None:
-    """Gives the interpreter a standard output that it can close, where nobody takes what was written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, bool]:

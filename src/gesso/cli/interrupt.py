@@ -1,4 +1,4 @@
-"""Lets Ctrl-C end the work in hand instead of throwing it away."""
+"""Lets a signal end the work in hand instead of throwing it away."""
 
 import contextlib
 import signal
@@ -6,14 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from gesso.cli.signals import SIGNALS
-
-NUMBERS = (signal.SIGINT, signal.SIGTERM)
+from gesso.cli.signals import NUMBERS, SIGNALS
 
 
 @contextlib.contextmanager
 def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """Calls `action` at the first Ctrl-C or SIGTERM, from the signal handler; a second one interrupts as usual."""
+    """Calls `action` at the first signal that would end the command, from its handler; a second one interrupts as
+    usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -23,10 +22,11 @@ def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
 
     def restore() -> None:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # SIGHUP counts once
+                signal.signal(number, handler)
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        SIGNALS.received = number
+        SIGNALS.receive(number)
         action()
         restore()
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +32,20 @@ def write_exactly(data: bytes) -> None:
 
 
 def note(line: str) -> None:
-    """Prints a line for the person on standard error, if it is there: no part of the output."""
-    if sys.stderr is not None:
+    """Prints a line for the person on standard error: no part of the output, and where nothing takes it, it is lost."""
+    if sys.stderr is None:
+        return
+    try:
         print(line, file=sys.stderr)
+    except OSError:
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
+    """Gives the interpreter a standard stream that it can close, where nobody takes what was written to it."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def format_bytes(number: int, digits: int = 1) -> str:

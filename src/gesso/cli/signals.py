@@ -1,9 +1,13 @@
-"""Handles Ctrl-C and SIGTERM at any moment of a command: one line on standard error, and exit code 130 or 143.
+"""Handles Ctrl-C, SIGTERM and SIGHUP at any moment of a command: one line on standard error, and exit code 130, 143
+or 129.
 
 The life of a command has three parts. While it *starts*, nothing is there to be put in order: the process ends on the
 spot. While it *runs*, a signal is a `KeyboardInterrupt`, so that what is half done is undone. While it *ends*, the
 process ends on the spot again. Modules are imported in the midst of a run as well, and an import may swallow an
 exception, or turn it into another one: there too the process ends on the spot.
+
+SIGHUP says that the terminal is gone. It comes twice, from the shell and from the system, and counts once; what would
+be written to the terminal from there on is lost, and nothing fails for it.
 
 This module is imported before all others, so it imports next to nothing.
 """
@@ -11,6 +15,7 @@ This module is imported before all others, so it imports next to nothing.
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import signal
 import sys
@@ -19,14 +24,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED, HUNG_UP = 130, 143, 129
 """Exit codes: 128 and the number of the signal, as shells have them."""
 _ENDS = {signal.SIGINT: (INTERRUPTED, "interrupted"), signal.SIGTERM: (TERMINATED, "terminated")}
+if sys.platform != "win32":
+    _ENDS[signal.SIGHUP] = HUNG_UP, "hung up"
+NUMBERS = tuple(_ENDS)
+"""Signals that end a command."""
 _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Signals:
-    """Handles both signals, and keeps what has come of them so far."""
+    """Handles the signals, and keeps what has come of them so far."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -38,7 +47,7 @@ class Signals:
     def install(self) -> None:
         """Handles the signals from here on, but for those that the parent process chose to ignore, as `nohup` does."""
         atexit.register(self._ignore)
-        for number in _ENDS:
+        for number in NUMBERS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self.handle)
 
@@ -48,11 +57,18 @@ class Signals:
         Raises:
             KeyboardInterrupt: the command runs.
         """
-        self.received = number
+        self.receive(number)
         if self._raised or not self.running or _imports(frame):
             self._end(number)
         self._raised = True
         raise KeyboardInterrupt
+
+    def receive(self, number: int) -> None:
+        """Notes a signal. After SIGHUP another one is ignored, and so is what is written to a terminal that is gone."""
+        self.received = number
+        if _ENDS[signal.Signals(number)][0] == HUNG_UP:
+            signal.signal(number, signal.SIG_IGN)
+            _leave_terminal()
 
     def recovered(self) -> None:
         """Notes that a KeyboardInterrupt was caught and the command goes on: the next signal raises one again."""
@@ -80,8 +96,20 @@ class Signals:
 
     def _ignore(self) -> None:
         """Called last of all: the work is done and the interpreter takes itself down, deaf to handlers."""
-        for number in _ENDS:
+        for number in NUMBERS:
             signal.signal(number, signal.SIG_IGN)
+
+
+def _leave_terminal() -> None:
+    """Opens those standard streams on nothing whose terminal is gone: reading from it or writing to it would fail."""
+    for stream in (0, 1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError as error:
+            if error.errno == errno.EIO:
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, stream)
+                os.close(nothing)
 
 
 def _imports(frame: FrameType | None) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,7 @@ def run_locally(
         _patiently(lambda: serve.run(app(args), name=NAME, route_prefix="/", blocking=False))
         if stop is None:
             # Ray has set handlers of its own by now, which end the process where it stands.
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
                 signal.signal(number, lambda *_: ended.set())
         shown = f"[{host}]" if ":" in host else host
         started(f"http://{shown}:{port}")

@@ -1,17 +1,19 @@
 """Runs the server as a process: a socket, uvicorn, and an end without broken answers.
 
-The first SIGINT or SIGTERM closes the service: `/ready` and new requests get 503 at once while running requests go on,
-for `drain_seconds` at most, and then uvicorn ends. A second signal ends everything where it stands.
+The first SIGINT, SIGTERM or SIGHUP closes the service: `/ready` and new requests get 503 at once while running requests
+go on, for `drain_seconds` at most, and then uvicorn ends. A second signal ends everything where it stands.
 """
 
+import contextlib
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -50,8 +52,10 @@ def listen(host: str, port: int) -> socket.socket:
     """Opens a listening socket; port 0 takes a free one.
 
     Raises:
-        OptionError: the address is not this machine's, or taken.
+        OptionError: the address is not this machine's, or taken, or there is none: that would be every address.
     """
+    if not host.strip():
+        raise OptionError("--host is blank: name an address, such as 127.0.0.1, or 0.0.0.0 for all", option="host")
     if not 0 <= port < 2**16:
         raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}", option="port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -112,6 +116,21 @@ class Server(uvicorn.Server):
             self._service.close(self._drain_seconds)
         finally:
             self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handles SIGHUP as well, unless the parent process chose to ignore it, as `nohup` does."""
+        with super().capture_signals():
+            if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            before = signal.getsignal(signal.SIGHUP)
+            if before is not signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
