@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -96,3 +97,12 @@ def test_a_key_that_no_header_can_have_is_refused() -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="is no address"):
         over_http(url)
+
+
+def test_a_proxy_or_certificates_that_cannot_be_used_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in (("ALL_PROXY", "gopher://a"), ("SSL_CERT_FILE", str(tmp_path / "none"))):
+        with monkeypatch.context() as context:
+            context.setenv(name, value)
+            with pytest.raises(OptionError, match=r"^--server http://a cannot be asked") as caught:
+                over_http("http://a")
+        assert name in str(caught.value.hint)

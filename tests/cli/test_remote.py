@@ -85,6 +85,7 @@ def test_events_tell_in_which_mode_they_were_written(fake: FakeService, url: str
     ("arguments", "message"),
     [
         (["--api-key", "wrong"], "401"),
+        (["--api-key", "schl\xfcssel"], "must be printable ASCII"),
         (["--api-key", "secret", "--model", "other"], "does not serve 'other'; it serves mini"),
         (["--api-key", "secret", "--device", "cpu"], "--device"),
     ],
@@ -101,6 +102,13 @@ def test_no_server_and_no_address() -> None:
         ServedModel("http://127.0.0.1:9", None, None)
     with pytest.raises(OptionError, match="takes an address"):
         ServedModel("localhost:8000", None, None)
+
+
+def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "gopher://a")
+    with pytest.raises(HubError, match="cannot be asked") as caught:
+        ServedModel("http://127.0.0.1:9", None, None)
+    assert "ALL_PROXY" in str(caught.value.hint)
 
 
 async def other(request: Request) -> Response:

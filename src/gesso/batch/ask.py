@@ -20,6 +20,11 @@ _AGAIN = (429, 502, 503)
 """Answers that say nothing of the request: the server is full, or not there."""
 
 
+UNUSABLE = (ImportError, OSError, ValueError, httpx.InvalidURL)
+"""What httpx raises about a proxy or certificates of the environment, before anything is sent."""
+ENVIRONMENT = "ALL_PROXY, HTTP_PROXY, NO_PROXY, SSL_CERT_FILE and the like in the environment count"
+
+
 class ServerGoneError(GessoError):
     """Reports a server that does not come back; the lines that are left can be asked later."""
 
@@ -80,23 +85,37 @@ def over_http(url: str, key: str | None = None) -> Asker:
     """Makes an asker of a server, or of a router before several.
 
     Raises:
-        OptionError: it is no address, or the key none that a header can have.
+        OptionError: it is no address, the key none that a header can have, or the environment names a proxy or
+            certificates that cannot be used.
     """
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise OptionError("an API key must be printable ASCII", option="api_key")
-    headers = JSON if key is None else {**JSON, "Authorization": f"Bearer {key}"}
+    headers = {**JSON, **authorization(key)}
     try:
         if httpx.URL(url).scheme not in ("http", "https") or not httpx.URL(url).host:
             raise httpx.InvalidURL("it begins with http:// or https://")
     except httpx.InvalidURL as error:
         raise OptionError(f"--server {url} is no address: {error}", option="server") from None
     base = url.rstrip("/").removesuffix("/v1")
-    return Asker(httpx.AsyncClient(base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=10.0)), PATIENCE)
+    try:
+        client = httpx.AsyncClient(base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=10.0))
+    except UNUSABLE as error:
+        raise OptionError(f"--server {url} cannot be asked: {error}", option="server", hint=ENVIRONMENT) from None
+    return Asker(client, PATIENCE)
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """Returns the header that shows a key, where there is one.
+
+    Raises:
+        OptionError: it is none that a header can have.
+    """
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise OptionError("an API key must be printable ASCII", option="api_key")
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
 
 
 def in_process(app: Any, key: str | None = None, host: str = "localhost") -> Asker:
     """Makes an asker of an ASGI application in this process, which is not waited for once it refuses."""
-    headers = JSON if key is None else {**JSON, "Authorization": f"Bearer {key}"}
+    headers = {**JSON, **authorization(key)}
     transport = httpx.ASGITransport(app)
     return Asker(httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers, timeout=None), 0.0)
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import httpx
 
+from gesso.batch.ask import ENVIRONMENT, UNUSABLE, authorization
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished, event_from_dict
 from gesso.engine.result import FinishReason, GenerationResult
 from gesso.errors import GessoError, HubError, OptionError
@@ -40,13 +41,13 @@ class ServedModel:
 
         Raises:
             HubError: there is no such server, or it lets nobody in.
-            OptionError: it does not serve this model.
+            OptionError: it does not serve this model, or the key is none that a header can have.
         """
         if not url.startswith(("http://", "https://")):
             raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}", option="server")
         self._url = url
         self._base = url.rstrip("/").removesuffix("/v1") + "/v1"
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = authorization(api_key or None)
         cards = self._models()
         names = [str(card["id"]) for card in cards]
         self.name = names[0] if model is None else model
@@ -59,8 +60,10 @@ class ServedModel:
     def _models(self) -> list[Mapping[str, Any]]:
         try:
             response = httpx.get(f"{self._base}/models", headers=self._headers, timeout=CONNECT_SECONDS)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except httpx.HTTPError as error:
             raise HubError(f"no server answers at {self._url}: {error}") from None
+        except UNUSABLE as error:
+            raise HubError(f"{self._url} cannot be asked: {error}", hint=ENVIRONMENT) from None
         if response.is_error:
             raise HubError(f"{self._url} answers {response.status_code}: {_message(response.text)}")
         try:
