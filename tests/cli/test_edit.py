@@ -268,7 +268,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
     answer("return 2 * x")
     monkeypatch.setattr(os, "fsync", full)
     shown = gesso("edit", file, "Double it.", "--lines", "2", "--in-place")
-    assert (shown.code, shown.err) == (2, "gesso: input or output: No space left on device\n")
+    assert (shown.code, shown.err) == (2, f"gesso: {file}: No space left on device\n")
     assert untouched(file)
 
 

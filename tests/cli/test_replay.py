@@ -188,6 +188,23 @@ def test_a_trace_as_files(gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: P
         assert (tmp_path / f"again.{kind}").read_bytes() == name.read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["html", "svg", "gif"])
+def test_a_picture_that_does_not_fit_leaves_the_old_one(
+    gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: Path, kind: str
+) -> None:
+    resource = pytest.importorskip("resource", reason="nothing bounds files here")
+    file = tmp_path / "picture"
+    file.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    try:
+        outcome = gesso("replay", trace[0], f"--{kind}", file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (outcome.code, outcome.err) == (2, f"gesso: --{kind} {file}: File too large\n")
+    assert file.read_text() == "old"
+
+
 def test_mistakes_about_files_are_one_line(gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: Path) -> None:
     path, _ = trace
     for arguments, told in (

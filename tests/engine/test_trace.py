@@ -113,6 +113,13 @@ def test_a_trace_that_cannot_be_written_names_the_option(tmp_path: Path) -> None
     assert caught.value.option == "trace"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_a_trace_that_a_full_disk_cuts_short_names_the_option() -> None:
+    with pytest.raises(OptionError, match=r"^--trace /dev/full: No space left") as caught:
+        list(record([Failed("crash", "x")], Path("/dev/full"), model="", prompt="", special=frozenset()))
+    assert caught.value.option == "trace"
+
+
 def test_the_header_is_read(trace: Path) -> None:
     head = json.loads(trace.read_text("utf-8").split("\n")[0])
     read = read_trace(trace)

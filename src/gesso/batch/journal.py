@@ -121,9 +121,10 @@ class Journal:
             while rest:
                 rest = rest[self._file.write(rest) :]
             _to_disk(self._file)
-        except OSError:
+        except OSError as error:
             with suppress(OSError):  # else the next to open the file cuts off what is torn
                 self._file.truncate(end)
+            error.filename = str(self.path)
             raise
         for line in lines:
             parsed = json.loads(line)

@@ -1,10 +1,12 @@
 """Plots a report."""
 
+from io import BytesIO
 from pathlib import Path
 
 from gesso.bench.report import Report, label
 from gesso.errors import OptionError
 from gesso.extras import pip_install
+from gesso.whole_file import write_whole
 
 
 def plot_report(report: Report, picture: Path) -> None:
@@ -38,7 +40,9 @@ def plot_report(report: Report, picture: Path) -> None:
         axes.set_xticks(list(places), names, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{report['model']['name']}, {report['model']['dtype']}, {report['machine']['device']}")
+    drawn = BytesIO()
+    figure.savefig(drawn, format=picture.suffix[1:] or "png")
     try:
-        figure.savefig(picture, format=picture.suffix[1:] or "png")
+        write_whole(picture, drawn.getvalue())
     except OSError as error:
         raise OptionError(f"--plot {picture}: {error.strerror or error}", option="plot") from None

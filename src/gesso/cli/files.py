@@ -83,10 +83,14 @@ def write_atomically(path: Path, old: bytes, new: bytes) -> None:
     """
     check_replaceable(path)
     target = path.resolve()
-    if target.stat().st_nlink > 1:
-        _overwrite(path, target, old, new)
-    else:
-        _replace(path, target, old, new)
+    try:
+        if target.stat().st_nlink > 1:
+            _overwrite(path, target, old, new)
+        else:
+            _replace(path, target, old, new)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # a disk that is full names none
+        raise
 
 
 def _replace(path: Path, target: Path, old: bytes, new: bytes) -> None:

@@ -90,6 +90,7 @@ def fill(
     load = suited(load, instruction or "", named=is_named(context), options=of_canvases, beside=around)
     engine = opt.load_engine(load)
     from gesso.control.fill import fill as fill_job
+    from gesso.whole_file import write_whole
 
     job = fill_job(
         engine,
@@ -102,7 +103,7 @@ def fill(
     if in_place:
         write_atomically(Path(file), data, result.text.encode())
     elif output is not None:
-        output.write_bytes(result.text.encode())
+        write_whole(output, result.text.encode())
     if as_json:
         print_json(dataclasses.asdict(result))
     elif sys.stdout.isatty():

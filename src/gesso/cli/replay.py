@@ -45,6 +45,7 @@ def replay(
 def _write(trace: Path, html: Path | None, svg: Path | None, gif: Path | None, font: Path | None) -> None:
     """Write files of a trace, all of them made before the first is written."""
     from gesso.engine.trace import replay as read
+    from gesso.whole_file import write_whole
 
     shown = read(trace)
     made = {
@@ -55,7 +56,7 @@ def _write(trace: Path, html: Path | None, svg: Path | None, gif: Path | None, f
     for name, (path, content) in made.items():
         if path is not None:
             try:
-                path.write_bytes(content)
+                write_whole(path, content)
             except OSError as error:
                 raise OptionError(f"--{name} {path}: {error.strerror}", option=name) from None
 

@@ -18,6 +18,7 @@ from gesso.display.svg import svg_page
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished, event_from_dict, event_to_dict
 from gesso.errors import DataError, OptionError
 from gesso.options.paths import checked_path
+from gesso.whole_file import write_whole
 
 VERSION = 1
 
@@ -81,7 +82,7 @@ class Replay:
         kind = path.suffix.lower()
         written = self.gif(font) if kind == ".gif" else (self.svg if kind == ".svg" else self.html).encode("utf-8")
         try:
-            path.write_bytes(written)
+            write_whole(path, written)
         except OSError as error:
             raise OptionError(f"{path} cannot be written: {error.strerror or error}", option="path") from None
 
@@ -172,17 +173,16 @@ def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, spec
         OptionError: the file cannot be written.
     """
     try:
-        file = path.open("w", encoding="utf-8")
+        with path.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(header(model, prompt, special), ensure_ascii=False) + "\n")
+            started = time.monotonic()
+            for event in events:
+                line = {"seconds": round(time.monotonic() - started, 4), **event_to_dict(event)}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.flush()
+                yield event
     except OSError as error:
-        raise OptionError(f"--trace {path}: {error.strerror}", option="trace") from None
-    with file:
-        file.write(json.dumps(header(model, prompt, special), ensure_ascii=False) + "\n")
-        started = time.monotonic()
-        for event in events:
-            line = {"seconds": round(time.monotonic() - started, 4), **event_to_dict(event)}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            yield event
+        raise OptionError(f"--trace {path}: {error.strerror or error}", option="trace") from None
 
 
 def read_trace(path: Path) -> Trace:

@@ -10,6 +10,7 @@ from gesso.errors import DataError
 from gesso.lab.grid import Setting
 from gesso.lab.run import LabResult
 from gesso.lab.statistics import Row, accuracy_under_parallelism
+from gesso.whole_file import write_whole
 
 WIDTH, HEIGHT, MARGIN = 560, 300, 46
 STYLE = """
@@ -64,7 +65,7 @@ def write_report(result: LabResult, path: Path) -> None:
         parts.append(f"<h2>{escape(model)} &middot; {escape(task)}</h2>")
         parts += [_plot(rows), _table(rows), f"<p>{AREA}: {area:.0f}</p>"]
     try:
-        path.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
+        write_whole(path, ("\n".join(parts) + "</html>\n").encode())
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None
 

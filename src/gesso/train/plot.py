@@ -1,10 +1,12 @@
 """Plots the losses of a run, or its rewards, from its `metrics.jsonl`."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 
 from gesso.errors import OptionError, TrainingError
 from gesso.extras import pip_install
+from gesso.whole_file import write_whole
 
 CURVES = {
     "denoiser_loss": ("denoiser, training", "C0", "-"),
@@ -63,7 +65,9 @@ def plot_losses(metrics: Path, picture: Path) -> None:
     axes.grid(alpha=0.3, which="both")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png")
     try:
-        figure.savefig(picture, format="png")
+        write_whole(picture, drawn.getvalue())
     except OSError as error:
-        raise TrainingError(f"{picture} cannot be written: {error}") from error
+        raise TrainingError(f"{picture} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,67 @@
+"""A file is written whole, or what stood in its place is kept."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from gesso.whole_file import write_whole
+
+resource = pytest.importorskip("resource", reason="nothing bounds files here")
+NEW = b"n" * 5000
+
+
+@pytest.fixture
+def small_disk() -> object:
+    """Lets no file grow beyond a thousand bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+@pytest.mark.usefixtures("small_disk")
+def test_what_does_not_fit_leaves_the_folder_as_it_is(tmp_path: Path, old: bytes | None) -> None:
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_bytes(old)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="too large") as caught:
+        write_whole(path, NEW)
+    assert caught.value.filename == str(path)
+    assert sorted(tmp_path.iterdir()) == before
+    assert old is None or path.read_bytes() == old
+
+
+def test_a_mode_and_a_link_are_kept_and_new_files_are_ordinary(tmp_path: Path) -> None:
+    file, link, plain = tmp_path / "file", tmp_path / "link", tmp_path / "plain"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write_whole(link, NEW)
+    assert (link.is_symlink(), file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (True, NEW, 0o640)
+    plain.write_bytes(b"")
+    write_whole(tmp_path / ("x" * 255), NEW)
+    assert (tmp_path / ("x" * 255)).stat().st_mode == plain.stat().st_mode
+
+
+def test_hard_links_and_devices_are_written_themselves(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"old")
+    os.link(one, other)
+    write_whole(one, NEW)
+    assert other.read_bytes() == NEW
+    write_whole(Path(os.devnull), NEW)
+    assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.parametrize("place", ["folder", "folder/none/file", "file/below"])
+def test_what_cannot_be_a_file_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - of several kinds
+        write_whole(tmp_path / place, NEW)
+    assert caught.value.filename == str(tmp_path / place)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
