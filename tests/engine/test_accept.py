@@ -98,3 +98,12 @@ def test_what_fails_in_it_is_the_options_fault(tiny: Engine) -> None:
         with pytest.raises(OptionError, match=r"^accept failed: (TypeError|ZeroDivisionError): ") as error:
             tiny.generate(PROMPT, max_new_tokens=8, seed=1, accept=accept)
         assert error.value.option == "accept"
+
+
+def test_it_sees_reasoning_cut_where_the_budget_ends() -> None:
+    """What stands behind the cut is not written."""
+    engine = reciter("<|channel>thought\npear fig apple<channel|>kiwi", canvas=32)
+    seen: list[str] = []
+    options: dict[str, Any] = {"seed": 1, "thinking_budget": 3, "max_new_tokens": 64}
+    engine.generate(PROMPT, accept=lambda text: seen.append(text) or bool(text), **options)  # type: ignore[func-returns-value]
+    assert seen[0] == ""

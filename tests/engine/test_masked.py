@@ -107,6 +107,15 @@ def test_remdm_takes_back_and_pins_stay(engine: Engine) -> None:
     assert taken_back
 
 
+def test_a_probe_longer_than_what_is_left_of_the_block_is_refused(engine: Engine) -> None:
+    ids, options = prompt(engine, 5), {"max_new_tokens": 8, "max_denoising_steps": 1, **WHOLE}
+    (told,) = engine.generate(ids, probe=[[9, 11, 12]], **options).probe_logprobs
+    assert told < 0
+    with pytest.raises(OptionError, match="probe has a sequence of 4 tokens, the first canvas 3") as caught:
+        engine.generate(ids, probe=[[9], [9, 11, 12, 13]], **options)
+    assert caught.value.option == "probe"
+
+
 def test_pins_stand_behind_the_response_prefix(engine: Engine) -> None:
     pins = [None, 9, None, 11, None, None, None, None, None, None, 12]
     begin = len(engine.tokenizer.encode("abc"))

@@ -86,7 +86,7 @@ class OutputAssembler:
         """Returns what a grader would get of the answer with one more block, which is not added."""
         trial = copy(self)
         trial.tokens, trial.parser = [*self.tokens], self.parser.fork()
-        for token in (*(() if self.tokens else self._response_prefix), *block):
+        for token in (*(() if self.tokens else self._response_prefix), *self.cut_to_budget([*block])):
             if not trial.finished:
                 trial._take(token)
         trial.finish("cancelled")

@@ -88,7 +88,8 @@ class PreparedRequest:
         Raises:
             ContextLengthError: the prompt and the answer are longer than the context.
             PromptLengthError: the prompt alone leaves no room in it.
-            OptionError: the constraint cannot be used, or its shortest answer is too long.
+            OptionError: the constraint cannot be used, its shortest answer is too long, or a probe is longer than the
+                first canvas.
         """
         prefix = len(self.response_prefix)
         width = self.config.canvas_length or self.runner.config.canvas_length
@@ -119,7 +120,7 @@ class PreparedRequest:
     def _state(
         self, config: GenerationConfig, canvas_length: int, constraint: OutputConstraint | None, decision: str
     ) -> RequestState:
-        """Builds the state of the request, of which all is checked."""
+        """Builds the state of the request, of which all is checked but what depends on its first canvas."""
         # A canvas stands behind both prompts: behind the longer one there is less room.
         limit = self.context.limit - max(0, len(self.second or ()) - len(self.prompt))
         shape = self.runner.config
@@ -146,6 +147,12 @@ class PreparedRequest:
             prompt_tokens=len(self.prompt),
             response_prefix=len(self.response_prefix),
         )
+        canvas = canvases.make(0, output.written, limit - len(whole))
+        longest = max(map(len, config.probe or ()), default=0)
+        if longest > canvas.width:  # the first canvas may be narrower than the others
+            raise OptionError(
+                f"probe has a sequence of {longest} tokens, the first canvas {canvas.width}", option="probe"
+            )
         return RequestState(
             prompt=whole,
             prompt_tokens=len(self.prompt),
@@ -159,7 +166,7 @@ class PreparedRequest:
             canvases=canvases,
             verifier=Verifier(config),
             output=output,
-            canvas=canvases.make(0, output.written, limit - len(whole)),
+            canvas=canvas,
             constraint=constraint,
             second=None if self.second is None else self.second.followed_by(self.response_prefix),
             ignored=() if self.job is None else self.job.compilation.ignored,

@@ -48,7 +48,7 @@ def check_settings(
         raise OptionError(
             f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}", option="start_canvas"
         )
-    _check_tokens(config, shape, width)
+    _check_tokens(config, shape)
     bounded = config.thinking_budget is not None or asked.thinking_share is not None
     if bounded and not (CHANNEL in special and CHANNEL_END in special):
         raise OptionError(
@@ -65,7 +65,7 @@ def _refuse_interval(config: GenerationConfig) -> None:
             raise OptionError(message, option=name)
 
 
-def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
+def _check_tokens(config: GenerationConfig, shape: ModelShape) -> None:
     """Checks the token ids that a request names."""
     filling = (*config.eos_token_ids, config.pad_token_id)
     last = max((place for place, part in enumerate(config.canvas or ()) if part not in (None, *filling)), default=-1)
@@ -79,8 +79,6 @@ def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> No
                 option="canvas",
             )
     for sequence in config.probe or ():
-        if len(sequence) > width:
-            raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}", option="probe")
         if max(sequence) >= shape.vocab_size:
             raise OptionError(
                 f"probe has token id {max(sequence)}, the vocabulary has {shape.vocab_size}", option="probe"
