@@ -302,6 +302,7 @@ def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine,
     first, refused, last = (listener.end for listener in listeners)
     assert isinstance(refused, Failed)
     assert (refused.kind, refused.message[:26]) == ("refused", "no text satisfies the cons")
+    assert refused.option == "choices"
     assert [told(end.result) for end in (first, last) if isinstance(end, Finished)] == [
         told(tiny.generate_batch([good])[0])
     ] * 2

@@ -360,8 +360,10 @@ def test_answers_are_the_same_where_scores_are_held_for_tables_elsewhere(
 def test_a_token_that_a_bias_keeps_out_is_forced_by_no_constraint(tiny: Engine, mode: str) -> None:
     piece = tiny.tokenizer.piece
     never = {token: -100.0 for token in range(tiny.config.vocab_size) if "y" in piece(token)}
-    with pytest.raises(OptionError, match="no text satisfies the constraint together with the tokens that are given"):
+    nothing = "no text satisfies the constraint together with the tokens that are given"
+    with pytest.raises(OptionError, match=nothing) as caught:
         tiny.generate("hi", choices=["yes"], logit_bias=never, mode=mode, seed=1)
+    assert caught.value.option == "choices"
     assert tiny.generate("hi", choices=["yes", "no"], logit_bias=never, mode=mode, seed=1).text == "no"
     rare = dict.fromkeys(never, -99.0)
     assert tiny.generate("hi", choices=["yes"], logit_bias=rare, mode=mode, seed=1).text == "yes"

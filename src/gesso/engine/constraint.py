@@ -13,6 +13,7 @@ from gesso.constraints.held_bytes import held_bytes
 from gesso.constraints.inference import Lattice, Posterior
 from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
+from gesso.errors import OptionError
 from gesso.nn.fp64 import fp64_device
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 from gesso.sized_cache import CacheStats, SizedCache
@@ -51,8 +52,13 @@ def table_stats() -> CacheStats:
 class OutputConstraint:
     """Tracks the state of one request's output in its automaton."""
 
-    def __init__(self, lattice: Lattice) -> None:
+    def __init__(self, lattice: Lattice, option: str | None = None) -> None:
+        """
+        Args:
+            option: what asks for it, and is to blame where no text satisfies it.
+        """
         self._lattice = lattice
+        self._option = option
         self._state = self.automaton.start
 
     @property
@@ -75,18 +81,21 @@ class OutputConstraint:
 
     def on_canvas(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
         """Returns the constraint on the next canvas of `width`, when `left` tokens may still be written."""
-        return CanvasConstraintState(self._lattice, self._state, left, width, pins)
+        return CanvasConstraintState(self._lattice, self._state, left, width, pins, self._option)
 
 
 class CanvasConstraintState:
     """Constrains one canvas; implements `gesso.diffusion.logits_processing.CanvasConstraint`."""
 
-    def __init__(self, lattice: Lattice, state: int, left: int, width: int, pins: Pins | None) -> None:
+    def __init__(
+        self, lattice: Lattice, state: int, left: int, width: int, pins: Pins | None, option: str | None = None
+    ) -> None:
         self._lattice = lattice
         self._state = state
         self._left = left
         self._width = width
         self._pins = pins
+        self._option = option
         self._possible_CK: Tensor | None = None
 
     def reads_hidden(self, device: torch.device) -> bool:
@@ -144,7 +153,10 @@ class CanvasConstraintState:
     def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.
         budget = self._left - self._width + 1 if self._left >= self._width else 0
-        posterior = self._lattice.posterior(emissions, self._state, budget)
+        try:
+            posterior = self._lattice.posterior(emissions, self._state, budget)
+        except OptionError as error:
+            raise OptionError(str(error), option=self._option) from None
         self._possible_CK = posterior.factor_CK > -torch.inf
         return posterior
 

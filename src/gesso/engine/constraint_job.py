@@ -43,7 +43,7 @@ class ConstraintJob:
             taken = f", of which begin takes {response_prefix}" if response_prefix else ""
             message = f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {most}{taken}"
             raise OptionError(message, option=self.name)
-        return OutputConstraint(get_lattice(automaton, runner.device))
+        return OutputConstraint(get_lattice(automaton, runner.device), self.name)
 
 
 def compile_constraint(
