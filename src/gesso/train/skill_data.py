@@ -9,10 +9,10 @@ import json
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gesso.tasks.base import Example, Task, held_out, messages_of
 from gesso.tasks.registry import TRAINING_TASKS
-from gesso.tasks.spelled import Spelling
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
@@ -24,6 +24,13 @@ _TRIES = 6
 _LOST = 4
 """An answer of less than the canvas's length over this is lost in it, and mostly drawn again."""
 _LOST_SHARE = 0.25
+
+
+class Respelling(Protocol):
+    """Spells tokens of a prompt in another way."""
+
+    def apply(self, ids: Sequence[int], share: float, rng: random.Random) -> list[int]:
+        """Returns the ids of the same text with about `share` of the tokens spelled otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class SkillData:
         mixtures: Sequence[Mixture],
         tokenizer: Tokenizer,
         template: ChatTemplate,
-        spelling: Spelling,
+        respelling: Respelling,
         *,
         seed: int,
         respelled_share: float = 0.5,
@@ -63,7 +70,7 @@ class SkillData:
         self._mixtures = mixtures
         self._tokenizer = tokenizer
         self._template = template
-        self._spelling = spelling
+        self._respelling = respelling
         self._seed = seed
         self._respelled = (respelled_share, respelled_tokens)
         self._narrowest, self._widest = narrowest, widest
@@ -109,7 +116,7 @@ class SkillData:
     def _conversation(self, example: Example, answer: list[int], rng: random.Random | None) -> Conversation:
         prompt = self._prompt(example)
         if rng is not None and rng.random() < self._respelled[0]:
-            prompt = self._spelling.apply(prompt, self._respelled[1], rng)
+            prompt = self._respelling.apply(prompt, self._respelled[1], rng)
         source = self._ended(example.source) if example.source else ()
         return Conversation(prompt, answer, source=source, retained=example.task in self._retained)
 
