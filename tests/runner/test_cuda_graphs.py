@@ -17,7 +17,7 @@ from gesso.config import LoraConfig
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.engine.canvases import Canvases
 from gesso.engine.engine import Engine, Request
-from gesso.errors import OptionError
+from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import attach
@@ -31,7 +31,8 @@ from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs, model_runner
-from gesso.runner.cuda_graphs import Capture, CudaGraphRunner, Pass, cuda_graph_runner
+from gesso.runner.cuda_capture import Capture, Pass
+from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem
 from gesso.text.tokenizer import TokenIds
@@ -286,13 +287,7 @@ def test_other_caches_and_other_weights_are_captured_anew() -> None:
 
 @pytest.mark.usefixtures("in_one_call")
 def test_an_adapter_that_is_put_on_is_captured(tmp_path: Path) -> None:
-    made = random_model(SHAPE)
-    attach(made, LoraConfig())
-    drawn = torch.Generator().manual_seed(3)
-    for name, parameter in made.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.3, generator=drawn)
-    save_adapter(made, LoraConfig(), tmp_path / "one", base="random")
+    make_adapter(tmp_path / "one", LoraConfig().targets)
     tracer = Tracer()
     runners = [
         ModelRunner(model := random_model(SHAPE), CudaGraphRunner(model, capture)) for capture in (tracer, run_again)
@@ -312,6 +307,70 @@ def test_an_adapter_that_is_put_on_is_captured(tmp_path: Path) -> None:
     torch.testing.assert_close(*said)
     assert float((said[0][3] - said[0][4]).abs().max()) > 0.1, "the adapter changes something"
     assert (tracer.captured, tracer.replayed) == (3, 6), "without it, with it, and without it again"
+
+
+def make_adapter(folder: Path, targets: tuple[str, ...]) -> Path:
+    """Saves an adapter that changes what it is put on."""
+    model, lora = random_model(SHAPE), LoraConfig(targets=targets)
+    attach(model, lora)
+    drawn = torch.Generator().manual_seed(3)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3, generator=drawn)
+    save_adapter(model, lora, folder, base="random")
+    return folder
+
+
+def entropies(runner: ModelRunner, adapter: str | None, passes: int) -> list[Tensor]:
+    """Takes the first step of so many canvases, behind one prompt."""
+    cache = runner.new_cache(64, 32)
+    runner.prefill(PrefillBatch(None, (PrefillItem(0, cache, tuple(range(5))),)))
+    found = []
+    for _ in range(passes):
+        state = new_canvas()
+        runner.denoise(CanvasBatch(adapter, (CanvasItem(0, cache, state),)))
+        found.append(state.entropy_C)
+    runner.release(cache)
+    return found
+
+
+@pytest.mark.usefixtures("in_one_call")
+@pytest.mark.parametrize("needed", [False, True])
+def test_passes_with_an_adapter_on_experts_are_not_captured(tmp_path: Path, needed: bool) -> None:
+    """They go from expert to expert, which asks the device for numbers: a graph cannot do that."""
+    tracer, model = Tracer(), random_model(SHAPE)
+    runner = ModelRunner(model, CudaGraphRunner(model, tracer, needed=needed))
+    runner.load_adapters({"one": make_adapter(tmp_path / "one", ("layers.*.experts",))})
+    base, adapted = entropies(runner, None, 3), entropies(runner, "one", 3)
+    assert (tracer.captured, tracer.replayed) == (1, 2), "without the adapter alone"
+    torch.testing.assert_close(entropies(runner, None, 3), base)
+    assert (tracer.captured, tracer.replayed) == (2, 5), "and again after it"
+    assert float((adapted[0] - base[0]).abs().max()) > 0.01
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_an_adapter_that_cannot_be_loaded_leaves_no_graph_of_the_one_before(tmp_path: Path) -> None:
+    """Loading takes the active adapter off, whatever comes of it."""
+    model = random_model(SHAPE)
+    runner = ModelRunner(model, CudaGraphRunner(model, Tracer()))
+    runner.load_adapters({"one": make_adapter(tmp_path / "one", LoraConfig().targets)})
+    base, _ = entropies(runner, None, 1), entropies(runner, "one", 3)
+    with pytest.raises(CheckpointError):
+        runner.load_adapters({"two": tmp_path / "none"})
+    torch.testing.assert_close(entropies(runner, None, 1), base)
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_the_first_pass_with_an_adapter_that_takes_another_ones_name_runs(tmp_path: Path) -> None:
+    tracer, model = Tracer(), random_model(SHAPE)
+    runner = ModelRunner(model, CudaGraphRunner(model, tracer))
+    for name, captured in (("first", 1), ("second", 1)):
+        runner.load_adapters({"one": make_adapter(tmp_path / name, LoraConfig().targets)})
+        tracer.captured = 0
+        entropies(runner, "one", 1)
+        assert tracer.captured == 0, "it may need kernels that nobody has asked for yet"
+        entropies(runner, "one", 1)
+        assert tracer.captured == captured
 
 
 def new_canvas() -> CanvasState:
@@ -445,7 +504,7 @@ def test_packed_experts_need_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(OptionError, match=r"^cuda_graphs needs Triton, or experts in bfloat16"):
         cuda_graph_runner(model)
     monkeypatch.setattr(base, "usable", lambda device: True)
-    monkeypatch.setattr(cuda_graphs, "_CudaCapture", lambda device: Tracer())
+    monkeypatch.setattr(cuda_graphs, "CudaCapture", lambda device: Tracer())
     assert isinstance(cuda_graph_runner(model), CudaGraphRunner)
 
 
@@ -468,7 +527,7 @@ def test_without_being_asked_for_it_is_left_out_where_it_cannot_be(monkeypatch: 
     monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
     assert cuda_graph_runner(model, needed=False) is None
     monkeypatch.setattr(cuda_graphs, "can_group", lambda *_: True)
-    monkeypatch.setattr(cuda_graphs, "_CudaCapture", lambda device: Tracer())
+    monkeypatch.setattr(cuda_graphs, "CudaCapture", lambda device: Tracer())
     assert isinstance(cuda_graph_runner(model, needed=False), CudaGraphRunner)
     monkeypatch.setattr(model, "offload", object())
     assert cuda_graph_runner(model, needed=False) is None

@@ -17,10 +17,10 @@ A graph keeps the addresses of all that it reads, so nothing that a pass reads m
 runner fixes the tables of positions at their full size before the first pass.
 
 Nothing in a pass may wait for the device while it is captured. What would is the routing of experts, where it goes from
-expert to expert: models whose experts are not multiplied in one call are not captured. Nor may anything be set up that
-is set up when it is first asked for, a kernel for so many rows say: that is why the first pass of a kind, with every
-adapter, runs. Where a capture fails all the same, for want of memory say, passes run from there on, but for who asked
-for captures.
+expert to expert: models whose experts are not multiplied in one call are not captured, nor is a pass with an adapter on
+experts. Nor may anything be set up that is set up when it is first asked for, a kernel for so many rows say: that is
+why the first pass of a kind, with every adapter, runs. Where a capture fails all the same, for want of memory say,
+passes run from there on, but for who asked for captures.
 """
 
 import logging
@@ -41,12 +41,9 @@ from gesso.nn.grouped_products import can_group
 from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
+from gesso.runner.cuda_capture import Capture, CudaCapture, Pass
 
 LOG = logging.getLogger(__name__)
-Pass = Callable[..., Tensor]
-"""(tokens [N], and where there is one the self-conditioning [N, D]) -> hidden states [N, D]."""
-Capture = Callable[[Pass, tuple[Tensor, ...]], tuple[Callable[[], None], Tensor]]
-"""A pass and the memory of its inputs -> what replays it, and the memory of its output, which replaying fills."""
 KEPT = 16
 """Graphs that are held at once."""
 SEEN = 64
@@ -166,8 +163,8 @@ class CudaGraphRunner:
                 row.places = None
 
     def _new_graph(self, work: Pass, inputs: tuple[Tensor, ...]) -> _Graph | None:
-        """Captures a pass; returns None where passes are not captured any more."""
-        if self._capture is None:
+        """Captures a pass; returns None where passes are not captured any more, or not with these weights."""
+        if self._capture is None or not _groups_experts(self._model):
             return None
         if len(self._graphs) == KEPT:
             del self._graphs[next(iter(self._graphs))]
@@ -220,7 +217,7 @@ def cuda_graph_runner(model: BlockDiffusionModel, *, needed: bool = True) -> Cud
             raise OptionError(f"cuda_graphs needs {why}", option="cuda_graphs")
         return None
     assert isinstance(model, DiffusionGemma)
-    return CudaGraphRunner(model, _CudaCapture(model.device), needed=needed)
+    return CudaGraphRunner(model, CudaCapture(model.device), needed=needed)
 
 
 def _what_prevents(model: BlockDiffusionModel) -> str:
@@ -231,34 +228,18 @@ def _what_prevents(model: BlockDiffusionModel) -> str:
         return f"a CUDA device, the model is on {model.device.type}"
     if model.offload is not None:
         return "all weights on the device"
+    if not _groups_experts(model):
+        return "experts without an adapter that stays beside them"
     with torch.no_grad():
         alike = all(_in_one_call(block.experts, model.reference_parameter) for _, _, block in model.blocks())
     return "" if alike else "Triton, or experts in bfloat16 and a GPU of compute capability 9 or 10"
 
 
+def _groups_experts(model: DiffusionGemma) -> bool:
+    """Says whether experts are of kinds that can be multiplied at once: an adapter's go from expert to expert."""
+    return all(type(block.experts) in (Experts, QuantizedExperts) for _, _, block in model.blocks())
+
+
 def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
     """Says whether all experts are multiplied at once, for rows of x's device and dtype."""
-    if type(experts) is QuantizedExperts:
-        return in_kernel(x)
-    return type(experts) is Experts and can_group(x, *experts.parameters())
-
-
-class _CudaCapture:
-    """Captures on a stream of its own; all graphs share one memory pool."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def __call__(self, work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
-        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(inputs[0].device)
-        self._stream.wait_stream(now)
-        with torch.cuda.stream(self._stream):
-            # Other threads, a server's say, may go on using the device.
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                out = work(*inputs)
-            finally:
-                graph.capture_end()
-        now.wait_stream(self._stream)
-        return graph.replay, out
+    return in_kernel(x) if type(experts) is QuantizedExperts else can_group(x, *experts.parameters())

@@ -122,9 +122,11 @@ class ModelRunner:
             raise OptionError("adapters need all weights on the device, and experts stream to it: merge one first")
         with self._lock:
             self._switch = self._switch or self._new_switch()
-            self._switch.load(folders)
-            self._adapter_loads += 1
-            self._forget_graphs(None)
+            try:
+                self._switch.load(folders)
+                self._adapter_loads += 1
+            finally:  # none is active now, even where one of them cannot be loaded
+                self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:
         if self.model.offload is not None:
@@ -284,4 +286,4 @@ class ModelRunner:
 
     def _forget_graphs(self, adapter: str | None) -> None:
         if self.graphs is not None:
-            self.graphs.invalidate(adapter)
+            self.graphs.invalidate((self._adapter_loads, adapter))  # a name may mean another one from a load on
