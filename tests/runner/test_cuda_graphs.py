@@ -46,6 +46,7 @@ class Tracer:
     """Captures a pass as a trace."""
 
     hidden_size = SHAPE.hidden
+    dtype = torch.float32
 
     def __init__(self) -> None:
         self.captured = self.replayed = 0
@@ -55,7 +56,7 @@ class Tracer:
             return work(*given)  # an argument that has a default would have to be given
 
         trace = make_fx(captured)(*inputs)
-        out = torch.zeros(len(inputs[0]), self.hidden_size)
+        out = torch.zeros(len(inputs[0]), self.hidden_size, dtype=self.dtype)
         self.captured += 1
 
         def replay() -> None:
