@@ -13,6 +13,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.attachments import COMMANDS, Attachments
 from gesso.cli.conversation import FENCE, Conversation
+from gesso.cli.files import MOST
 from gesso.cli.output import note
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import INTERRUPTED, SIGNALS
@@ -215,11 +216,25 @@ def _line(prompt: str) -> str | None:
     from gesso.errors import TextError
 
     try:
-        return input(prompt).removeprefix("\ufeff")  # a byte order mark is no part of a message
+        line = input(prompt) if prompt else _piped_line()
     except EOFError:
         return None
     except UnicodeDecodeError as error:
         raise TextError(f"standard input is no UTF-8 text: {error}") from None
+    return line.removeprefix("\ufeff")  # a byte order mark is no part of a message
+
+
+def _piped_line() -> str:
+    """Reads a line as `input` does, which would wait for the end of one that has none."""
+    from gesso.errors import TextError
+
+    sys.stdout.flush()
+    line = sys.stdin.readline(MOST + 1)
+    if not line:
+        raise EOFError
+    if len(line) > MOST:
+        raise TextError(f"a line of standard input is longer than {MOST:,} characters")
+    return line.removesuffix("\n")
 
 
 def _terminated() -> bool:

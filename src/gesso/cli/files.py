@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from io import FileIO
 
 
+MOST = 2**26
+"""Bytes or characters of a text that is read at most, far more than any context holds: a device may have no end."""
+
+
 def read_text(file: str) -> tuple[bytes, str]:
     """Returns what a file holds, and the same as text with its line ends as they are; `-` is standard input.
 
     Raises:
         OSError: it cannot be read.
-        TextError: it is no UTF-8 text.
+        TextError: it is no UTF-8 text, or does not end.
     """
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    named = "standard input" if file == "-" else file
+    with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
+        data = stream.read(MOST + 1)
+    if len(data) > MOST:
+        raise TextError(f"{named} is longer than {MOST:,} bytes")
     try:
         return data, data.decode()
     except UnicodeDecodeError as error:
-        raise TextError(f"{'standard input' if file == '-' else file} is no UTF-8 text: {error}") from None
+        raise TextError(f"{named} is no UTF-8 text: {error}") from None
 
 
 def check_output(path: Path, option: str) -> None:
@@ -48,13 +56,16 @@ def check_output(path: Path, option: str) -> None:
 
 
 def check_has_place(file: str) -> None:
-    """Refuses to write standard input (`-`) in place.
+    """Refuses to write standard input (`-`), a pipe or a device in place.
 
     Raises:
-        OptionError: it is meant.
+        OptionError: one of them is meant.
     """
     if file == "-":
         raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
+    path = Path(file)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OptionError(f"--in-place needs a file: {path} is a pipe or a device", option="in_place")
 
 
 def check_replaceable(path: Path) -> None:

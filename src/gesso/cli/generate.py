@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
-from gesso.cli.files import check_output
+from gesso.cli.files import MOST, check_output
 from gesso.cli.output import note
 from gesso.cli.progress import is_screen
 from gesso.cli.search import run_search
@@ -132,7 +132,7 @@ def read_prompt(prompt: str | None) -> str:
     """Returns the prompt, or what standard input holds.
 
     Raises:
-        TextError: there is none, or nothing but white space.
+        TextError: there is none, nothing but white space, or no end of it.
     """
     from gesso.errors import TextError
 
@@ -144,9 +144,11 @@ def read_prompt(prompt: str | None) -> str:
         message = 'no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in'
         raise TextError(message, option="prompt")
     try:
-        text = sys.stdin.read()
+        text = sys.stdin.read(MOST + 1)
     except UnicodeDecodeError as error:
         raise TextError(f"standard input is no UTF-8 text: {error}", option="prompt") from None
+    if len(text) > MOST:
+        raise TextError(f"the prompt on standard input is longer than {MOST:,} characters", option="prompt")
     text = text.removeprefix("\ufeff").removesuffix("\n")  # a byte order mark is the encoding's, not the prompt's
     if not text.strip():
         raise TextError("the prompt on standard input is blank", option="prompt")
