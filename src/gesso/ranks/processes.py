@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
 from gesso.models.device import avoid_cudnn_attention
+from gesso.own_modules import command_of
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.refusal import Refusal
 
@@ -203,7 +204,7 @@ class RankProcesses:
         for plan in plans[1:]:
             ours, theirs = socket.socketpair()
             with theirs:
-                command = [sys.executable, "-m", self._module, str(theirs.fileno())]
+                command = [*command_of(self._module), str(theirs.fileno())]
                 self._processes.append(_STARTER.start(command, theirs.fileno()))
             ours.settimeout(LOADING_SECONDS)
             self._channels.append(ours)
