@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 
 from cli.conftest import Gesso
@@ -102,6 +103,44 @@ def test_what_is_nobodys_mistake_is_an_object_too(gesso: Gesso, monkeypatch: pyt
     failing(monkeypatch, TrainingError("the disk is full"))
     outcome = gesso("generate", "x", "--json")
     assert (outcome.code, json.loads(outcome.out)["error"]["type"]) == (1, "TrainingError")
+
+
+GPU = "CUDA out of memory. Tried to allocate 2.00 GiB."
+RAM = "[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+LIBRARY = "libtorch_cpu.so: failed to map segment from shared object"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "there is not enough memory"),
+        (MemoryError("Cannot allocate memory (os error 12)"), "memory: Cannot allocate memory (os error 12)"),
+        (torch.OutOfMemoryError(GPU + "\nmore"), f"there is not enough memory: {GPU}"),
+        (RuntimeError(RAM + "\nException raised from"), f"there is not enough memory: {RAM}"),
+        (ImportError(f"Of NumPy:\n\nOriginal error was: {LIBRARY}\n"), LIBRARY),
+    ],
+)
+def test_a_machine_without_memory_is_one_line(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(api, "load", fails)
+    outcome = gesso("generate", "x", "--model", "mini", "--json")
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert outcome.err.endswith(f"{told}\n")
+    assert json.loads(outcome.out)["error"]["type"] == type(error).__name__
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a shared object"), ImportError("cannot import name 'x'"), KeyError()])
+def test_a_mistake_of_our_own_is_not_hidden(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(api, "load", fails)
+    with pytest.raises(type(error)):
+        gesso("generate", "x", "--model", "mini")
 
 
 def test_without_json_nothing_is_printed(gesso: Gesso, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from gesso.cli.deploy import deploy
 from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
-from gesso.cli.failure import fail
+from gesso.cli.failure import fail, lack_of_machine
 from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
@@ -160,9 +160,17 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         place = error.filename2 or error.filename or "input or output"  # of a copy, where it goes
         return fail(error, f"{place}: {error.strerror or error}", 2, command, arguments)
-    except Exception:
-        # A signal's KeyboardInterrupt that something on the way made another error of.
-        if SIGNALS.received is None:
-            raise
-        return INTERRUPTED
+    except Exception as error:
+        return _unforeseen(error, command, arguments)
     return code
+
+
+def _unforeseen(error: Exception, command: Any, arguments: Sequence[str]) -> int:
+    """Returns the exit code of a command that a signal ended, or a machine without memory; raises any other error."""
+    # A signal's KeyboardInterrupt that something on the way made another error of.
+    if SIGNALS.received is not None:
+        return INTERRUPTED
+    lack = lack_of_machine(error)
+    if lack is None:
+        raise error
+    return fail(error, lack, 1, command, arguments)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gesso.cli.output import drop, note, print_json
-from gesso.errors import GessoError, OptionError
+from gesso.errors import OptionError
 
 
 def fail(
@@ -27,7 +27,7 @@ def fail(
     hint = hint or " ".join((getattr(error, "hint", None) or "").split()) or None
     try:
         if as_json:
-            kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
+            kind = "UsageError" if hasattr(error, "format_message") else type(error).__name__
             facts = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
             print_json({"error": facts})
         if sys.stdout is not None:
@@ -38,6 +38,19 @@ def fail(
     if hint:
         note("  " + hint)
     return code
+
+
+def lack_of_machine(error: Exception) -> str | None:
+    """Returns one line about memory that is used up, which also keeps libraries from being loaded; None where an error
+    tells of something else."""
+    text = (str(error).strip().splitlines() or [""])[-1 if isinstance(error, ImportError) else 0]
+    if isinstance(error, ImportError):
+        return f"a library cannot be loaded: {text}" if "shared object" in text else None
+    # PyTorch's own: of a GPU, and of the main memory, which has no type.
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if full or "can't allocate memory" in text:
+        return f"there is not enough memory: {text}" if text else "there is not enough memory"
+    return None
 
 
 @contextmanager
