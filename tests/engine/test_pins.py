@@ -193,3 +193,13 @@ def test_impossible_steps_are_refused(tiny: Engine, options: dict[str, Any], mat
     with pytest.raises(OptionError, match=match) as caught:
         tiny.generate("hi", **options)
     assert caught.value.option == "start_step"
+
+
+def test_an_end_in_what_the_answer_begins_with_is_refused(tiny: Engine) -> None:
+    """The answer would be over before its first canvas."""
+    with pytest.raises(OptionError, match=r"begin holds '<turn\|>', which ends the answer") as caught:
+        tiny.generate("hi", begin="pear<turn|>")
+    assert caught.value.option == "begin"
+    begun = tiny.generate("hi", seed=1, begin="pear<turn|>", ignore_eos=True, max_new_tokens=CANVAS)
+    assert begun.completion_tokens == CANVAS
+    assert begun.text.startswith("pear")

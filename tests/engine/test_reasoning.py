@@ -1,5 +1,6 @@
 """A thought's budget, counted over canvases and over what an answer is made to begin with."""
 
+import re
 from typing import Any
 
 import pytest
@@ -96,6 +97,24 @@ def test_a_thought_that_the_answer_begins_with_counts(tiny: Engine) -> None:
     assert result.reasoning_tokens == 6
     assert result.reasoning.startswith("pear fig")
     assert result.text
+
+
+@pytest.mark.parametrize("options", [{"thinking": True}, {"thinking_budget": 3}, {"mode": "ar"}])
+def test_a_constraint_holds_behind_a_thought_that_the_answer_begins_with(tiny: Engine, options: dict[str, Any]) -> None:
+    never, begin = {tiny.tokenizer.special[CHANNEL]: -100}, f"{CHANNEL}thought\npear"
+    begun = {"seed": 1, "begin": begin, "max_new_tokens": 4 * CANVAS, "logit_bias": never, **options}
+    result = tiny.generate("hi", regex="[a-c]{2,3}", **begun)
+    assert re.fullmatch("[a-c]{2,3}", result.text)
+    assert result.reasoning.startswith("pear")
+    tool = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "maxProperties": 0}}}
+    called = tiny.generate("hi", tools=[tool], tool_choice="required", **begun)
+    assert {call.name for call in called.tool_calls} == {"clock"}
+    assert called.text.strip() == ""
+
+
+def test_a_constraint_holds_behind_a_thought_that_the_answer_begins_with_and_closes(tiny: Engine) -> None:
+    result = tiny.generate("hi", seed=1, begin=f"{CHANNEL}thought\npear{CHANNEL_END}", regex="[a-c]{2,3}")
+    assert (result.reasoning, re.fullmatch("[a-c]{2,3}", result.text) is not None) == ("pear", True)
 
 
 def test_a_budget_takes_no_more_of_the_context() -> None:

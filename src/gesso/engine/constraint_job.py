@@ -47,13 +47,21 @@ class ConstraintJob:
 
 
 def compile_constraint(
-    found: RequestLanguage, thinking: bool, config: GenerationConfig, tokenizer: Tokenizer, shape: ModelShape, fill: int
+    found: RequestLanguage,
+    thinking: bool,
+    config: GenerationConfig,
+    tokenizer: Tokenizer,
+    shape: ModelShape,
+    fill: int,
+    *,
+    begun: bool,
 ) -> ConstraintJob:
     """Begins to compile the language of a request, or finds where the same was compiled before.
 
     Args:
         thinking: whether reasoning stands before what the language is about.
         fill: the token that fills a canvas after the end of an answer.
+        begun: the response prefix opens reasoning and does not close it.
 
     Raises:
         OptionError: the model cannot be held to it, or it cannot be read.
@@ -69,8 +77,8 @@ def compile_constraint(
         at = "tool_choice" if config.constraint is None else "tools"
         message = f"{at}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
         raise OptionError(message, option=at)
-    if thinking and all(token in tokenizer.special for token in reasoning.SPECIAL):
-        language = _after_reasoning(language, len(special))
+    if (thinking or begun) and all(token in tokenizer.special for token in reasoning.SPECIAL):
+        language = _after_reasoning(language, len(special), begun=begun)
         special = (*special, *reasoning.SPECIAL)
     try:
         compilation = submit(language, tokenizer, config.eos_token_ids, fill, shape.vocab_size, special)
@@ -79,12 +87,12 @@ def compile_constraint(
         raise _unusable(found.option, error) from None
 
 
-def _after_reasoning(language: Language, first_mark: int) -> Language:
+def _after_reasoning(language: Language, first_mark: int, *, begun: bool) -> Language:
     def read() -> tuple[Expression, tuple[str, ...]]:
         expression, ignored = language.read()
-        return reasoning.after_reasoning(expression, first_mark), ignored
+        return reasoning.after_reasoning(expression, first_mark, begun=begun), ignored
 
-    return Language(("after reasoning", language.key), read)
+    return Language(("after reasoning", begun, language.key), read)
 
 
 def _unusable(name: str, error: UserError) -> UserError:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
+from gesso.text.tokenizer import Tokenizer
 
 BESIDE_REASONING = 3
 """Tokens that the shortest answer needs beside a thought: two that open and close it, and one of its own."""
@@ -25,6 +26,14 @@ def with_reasoning_budget(config: GenerationConfig, share: float | None, prefix:
     if not budgets:
         return config
     return config.override(thinking_budget=max(0, min(*budgets, room - BESIDE_REASONING)))
+
+
+def leaves_open(response_prefix: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Says whether a response prefix ends within reasoning."""
+    parser = OutputParser(tokenizer)
+    for token in response_prefix:
+        parser.feed(token)
+    return parser.thinking
 
 
 def within_budget(

@@ -14,7 +14,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prepared_request import ContextLimit, PreparedRequest, needs_canvas
 from gesso.engine.prompt import Prompt, PromptReader
-from gesso.engine.reasoning import with_reasoning_budget
+from gesso.engine.reasoning import leaves_open, with_reasoning_budget
 from gesso.engine.request import Request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError
@@ -75,13 +75,15 @@ class RequestBuilder:
         if len(response_prefix) >= config.max_new_tokens:
             message = f"begin has {len(response_prefix)} tokens, and max_new_tokens, of which they are a part, is"
             raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
+        self._check_prefix(response_prefix, config)
         begins_thought = self._tokenizer.special.get(CHANNEL) in response_prefix  # it is a part of the budget then
         config = with_reasoning_budget(config, asked.thinking_share, 0 if begins_thought else len(response_prefix))
         second = self._second(prompt, asked, config, context)
         job = None
         if language is not None:
             fill = self.pad_fill(config)
-            job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill)
+            begun = leaves_open(response_prefix, self._tokenizer)
+            job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill, begun=begun)
 
         return PreparedRequest(
             prompt=inputs,
@@ -119,6 +121,13 @@ class RequestBuilder:
         fill."""
         answer = [*tokens, self.end_of_turn]
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
+
+    def _check_prefix(self, response_prefix: Sequence[int], config: GenerationConfig) -> None:
+        ends = () if config.ignore_eos else config.eos_token_ids
+        if (end := next((token for token in response_prefix if token in ends), None)) is not None:
+            piece = self._tokenizer.piece(end)
+            message = f"begin holds {piece!r}, which ends the answer: leave that out, or set ignore_eos"
+            raise OptionError(message, option="begin")
 
     def _encode(self, name: str, text: str, context: ContextLimit) -> list[int]:
         return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
