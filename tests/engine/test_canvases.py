@@ -36,3 +36,13 @@ def test_a_round_behind_a_given_text_takes_all_steps(tiny: Engine) -> None:
     pins = Pins(FREE.long(), FREE, FREE, ())
     assert state.canvases.make_round(state.canvas, pins, 0).rules.max_denoising_steps == 12
     assert state.canvases.make_round(state.canvas, pins, 0, 5).rules.max_denoising_steps == 5
+
+
+def test_a_token_of_a_given_text_that_a_bias_keeps_out_is_not_written(tiny: Engine) -> None:
+    """A sampler that keeps what is given holds it for decoded."""
+    given = [300 + place for place in range(CANVAS)]
+    options: dict[str, Any] = {"start_canvas": given, "strength": 0.3, "sampler": "remdm", "ignore_eos": True}
+    options |= {"seed": 1, "max_new_tokens": CANVAS}
+    kept = set(given).intersection(tiny.generate("hi", **options).token_ids)
+    assert len(kept) > 2
+    assert kept.isdisjoint(tiny.generate("hi", logit_bias=dict.fromkeys(kept, -100.0), **options).token_ids)

@@ -153,6 +153,7 @@ class CanvasState:
         """Steps that took a second pass, over all attempts."""
         self.converged = False
         self._uniform_C: Tensor | None = None
+        self._never = torch.tensor(rules.logits_processing.never, dtype=torch.int64)
 
     @property
     def width(self) -> int:
@@ -273,10 +274,12 @@ class CanvasState:
         self.attempt_step = 0
 
     def _banned(self, tokens_C: Tensor) -> Tensor:
-        """Returns where the pins forbid these tokens, which a given canvas may hold there, bool [C]."""
+        """Returns where the request's biases or the pins forbid these tokens, which a given canvas may hold, bool
+        [C]."""
+        banned_C = torch.isin(tokens_C, self._never)
         if self.pins is None:
-            return torch.zeros(self.width, dtype=torch.bool)
-        return self.pins.never_C & torch.isin(tokens_C, torch.tensor(self.pins.banned, dtype=tokens_C.dtype))
+            return banned_C
+        return banned_C | self.pins.never_C & torch.isin(tokens_C, torch.tensor(self.pins.banned, dtype=tokens_C.dtype))
 
     def _held(self) -> tuple[Tensor, Tensor] | None:
         """Returns the positions that hold a token in the next step, bool [C], and the tokens, int64 [C]: pins, and what

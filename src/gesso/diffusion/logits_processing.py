@@ -45,6 +45,11 @@ class LogitsProcessing:
     """Token ids, and what is added to their logits."""
 
     @property
+    def never(self) -> tuple[int, ...]:
+        """Returns the token ids that a bias keeps out."""
+        return tuple(token for token, bias in self.bias if bias <= NEVER)
+
+    @property
     def neutral(self) -> bool:
         """Says whether it changes nothing, so that `Vocabulary.predict` serves."""
         return self.temperature == 1 and not self.needs_logits
