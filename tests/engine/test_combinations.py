@@ -2,6 +2,7 @@
 nothing."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -74,7 +75,7 @@ def test_what_is_told_of_an_answer_agrees_with_it(tiny: Engine, requests: list[R
     taken, alone, refused = [], [], list[OptionError]()
     for request in requests:
         try:
-            events = list(tiny.stream(request.prompt, **request.options))
+            events: list[Any] = list(tiny.stream(request.prompt, **request.options))
         except OptionError as error:
             refused.append(error)
             continue
@@ -85,7 +86,7 @@ def test_what_is_told_of_an_answer_agrees_with_it(tiny: Engine, requests: list[R
     assert [told(result) for result in tiny.generate_batch(taken)] == [told(result) for result in alone]
 
 
-def check(tiny: Engine, options: dict[str, Any], events: list[Any]) -> None:
+def check(tiny: Engine, options: Mapping[str, Any], events: list[Any]) -> None:
     assert [event_from_dict(json.loads(json.dumps(event_to_dict(event)))) for event in events] == events
     blocks = [event for event in events if isinstance(event, BlockCommitted)]
     (result,) = [event.result for event in events if isinstance(event, Finished)]
