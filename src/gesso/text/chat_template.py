@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,8 @@ class ChatTemplate:
         Raises:
             CheckpointError: the template cannot be compiled.
         """
-        environment = BoundedEnvironment()
-        environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = _format_time
-        environment.filters["tojson"] = bounded_filter("tojson", _to_json)
         try:
-            self._template = environment.from_string(source)
+            self._template = _compiled(source)
         except RecursionError:
             raise CheckpointError("the chat template cannot be read: it is nested too deeply") from None
         except Exception as error:  # noqa: BLE001 - what Jinja makes of it goes through Python's own compiler
@@ -107,6 +103,16 @@ class ChatTemplate:
             raise TextError(f"the checkpoint's chat template is stopped: {error}") from None
         except Exception as error:  # noqa: BLE001 - a template is a program of the checkpoint's and may do anything
             raise TextError(f"the chat template refuses these messages: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str) -> jinja2.Template:
+    """Compiles a template, which takes half of the time in which a small model is loaded; the last few are kept."""
+    environment = BoundedEnvironment()
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = _format_time
+    environment.filters["tojson"] = bounded_filter("tojson", _to_json)
+    return environment.from_string(source)
 
 
 def _only_template(value: object, path: Path) -> str:
