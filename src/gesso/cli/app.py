@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -120,8 +121,14 @@ def _hint(error: Any, arguments: Sequence[str]) -> str | None:
     return _QUOTES if takes_text and "unexpected extra argument" in error.format_message() else None
 
 
+@cache
+def _commands() -> Any:
+    """What typer makes of all commands, which takes longer than to run most of those that refuse something."""
+    return typer.main.get_command(app)
+
+
 def _command() -> Any:
-    command = typer.main.get_command(app)
+    command = _commands()
     if COMPLETE in os.environ:
         offer_values(command)
     return command
