@@ -71,7 +71,7 @@ def test_the_candidate_that_is_likeliest_with_the_rest_wins(tiny: Engine) -> Non
 
 
 def test_some_continuations_are_written_and_few_beginnings_read(tiny: Engine) -> None:
-    job = fill(tiny, "fig{{ }}, plum", mode="ar", seed=3)
+    job = fill(tiny, "fig{{ }}, plum", mode="ar", seed=3, max_new_tokens=3 * OPEN_WIDTH)
     written = next(job)
     assert len(written) == MOST_REQUESTS
     assert [request.options["temperature"] for request in written] == [0.0] + [0.8] * (MOST_REQUESTS - 1)

@@ -26,6 +26,8 @@ from gesso.train.recipe import Recipe
 from gesso.train.text_files import NewText
 
 CANVAS, CONTEXT = 8, 4096
+NEW_TOKENS = 4 * CANVAS
+"""Of an answer of noise, which hardly ever ends by itself, where nobody says how long it may be."""
 SHARP = 2.0
 TOKENS = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TEMPLATE = resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
@@ -66,7 +68,7 @@ def make_tiny_folder(folder: Path) -> Path:
                 parameter.mul_(0.1)
             if name == "norm.weight":  # sharper than random, so that canvases settle
                 parameter.mul_(SHARP)
-    save_folder(model, folder, generation=recipe.generation)
+    save_folder(model, folder, generation=dataclasses.replace(recipe.generation, max_new_tokens=NEW_TOKENS))
     recipe.text.write(folder)
     return folder
 
