@@ -1,5 +1,6 @@
 """Instructions that a processor may lack, by what they are defined to compute: the same on every processor."""
 
+import functools
 import importlib.util
 from typing import Any
 
@@ -37,28 +38,30 @@ def by_definition(build: Writer, start: Any, *bytes_: Any) -> Any:
     return build.call(build.module.globals[name], [start, *bytes_])
 
 
+@functools.cache
+def defined_kernels(name: str, kind: Dot) -> library.Kernels:
+    """Compiles a format's kernels with the definition in the instruction's place."""
+    own = Writer.own
+
+    def defined(build: Writer, name: str, result: Any, *arguments: Any) -> Any:
+        return by_definition(build, *arguments) if "vpdpbusd" in name else own(build, name, result, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "own", defined)
+        return library.kernels.__wrapped__(name, kind)
+
+
 @forms
 @pytest.mark.parametrize("kind", ["vnni512", "vnni256"])
 @pytest.mark.parametrize("blocks", [2, 12])
 def test_instructions_that_this_processor_may_lack_are_used_as_they_are_defined(
     form: Format, kind: Dot, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Writer.own
-
-    def defined(build: Writer, name: str, result: Any, *arguments: Any) -> Any:
-        if "vpdpbusd" in name:
-            return by_definition(build, *arguments)
-        return own(build, name, result, *arguments)
-
     parts, x = form.quantize(random(37, 64 * blocks)), random(ROWS, 64 * blocks, seed=1)
-    library.kernels.cache_clear()
-    monkeypatch.setattr(Writer, "own", defined)
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(packed, "kernels", defined_kernels)
         found = packed.matmul(x, form.kernel, parts, dot=kind)
         rows = [packed.matmul(x[i : i + 1], form.kernel, parts, dot=kind) for i in range(ROWS)]
-    finally:
-        monkeypatch.undo()
-        library.kernels.cache_clear()
     weight = levels(form, parts)
     assert ((found.double() - x.double() @ weight.double().T).abs() <= bound(x, weight)).all()
     assert torch.equal(torch.cat(rows), found)

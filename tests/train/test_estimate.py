@@ -150,21 +150,26 @@ def test_the_26b_fits_a_24_gb_card() -> None:
     assert four.adapter < 0.1e9
 
 
-def published(*, adapter: bool = True, quantize: Quantization | None = None, **changes: Any) -> Estimate:
+EXPERTS = 16
+FEW = dataclasses.replace(PUBLISHED, num_experts=EXPERTS)
+"""The published shape with an eighth of its experts: each is counted by itself."""
+
+
+def few(*, adapter: bool = True, quantize: Quantization | None = None, **changes: Any) -> Estimate:
     """Of one example of 1,024 tokens on a GPU."""
     work = Workload(1, 1024, 1024, 256, device_type="cuda", **changes)
-    return estimate(PUBLISHED, work, dtype=torch.bfloat16, adapter=LoraConfig() if adapter else None, quantize=quantize)
+    return estimate(FEW, work, dtype=torch.bfloat16, adapter=LoraConfig() if adapter else None, quantize=quantize)
 
 
 def test_rows_that_fill_groups_up_are_kept_too() -> None:
-    """16 rows more for each of 128 experts, in 30 layers and both passes; gates keep halves, mixtures all rows."""
+    """16 rows more for each of the experts, in 30 layers and both passes; gates keep halves, mixtures all rows."""
 
     def more(**changes: Any) -> int:
-        return published(grouped=True, **changes).activations - published(**changes).activations
+        return few(grouped=True, **changes).activations - few(**changes).activations
 
     def beyond(tokens: int) -> int:
         choices, width = 8 * tokens, 704
-        rows = choices + 128 * GROUP_ROWS
+        rows = choices + EXPERTS * GROUP_ROWS
         return 30 * 2 * (2 * width * rows + 2816 * rows - 3 * width * choices - 2816 * choices)
 
     assert more() == pytest.approx(beyond(1024) + beyond(256), rel=0.05)
@@ -172,19 +177,19 @@ def test_rows_that_fill_groups_up_are_kept_too() -> None:
 
 
 def test_where_experts_are_not_grouped_one_matrix_is_read_back() -> None:
-    every = 128 * 2 * 704 * 2816
-    grouped, alone = (published(quantize=QLORA, grouped=grouped).workspace for grouped in (True, False))
+    every = EXPERTS * 2 * 704 * 2816
+    grouped, alone = (few(quantize=QLORA, grouped=grouped).workspace for grouped in (True, False))
     assert grouped > 2 * every
     assert grouped - alone > 0.5 * 2 * every
-    assert published(quantize=QLORA, grouped=True, expert_parallel=2).workspace < grouped
+    assert few(quantize=QLORA, grouped=True, expert_parallel=2).workspace < grouped
 
 
 def test_trained_experts_are_copied_in_each_pass() -> None:
-    experts = 30 * 128 * 3 * 704 * 2816
-    both, one = (published(adapter=False, canvases=canvases).weights for canvases in (True, False))
+    experts = 30 * EXPERTS * 3 * 704 * 2816
+    both, one = (few(adapter=False, canvases=canvases).weights for canvases in (True, False))
     assert both - one == 2 * experts
-    few = published(adapter=False, gradient_checkpointing=True).weights
-    assert both - few == 2 * (2 * experts - experts // 30), "a layer's are gone when it is done"
+    one_layer = few(adapter=False, gradient_checkpointing=True).weights
+    assert both - one_layer == 2 * (2 * experts - experts // 30), "a layer's are gone when it is done"
 
 
 def test_a_process_of_several_holds_its_part_of_each_sequence() -> None:
@@ -203,7 +208,7 @@ def test_a_process_of_several_holds_its_part_of_each_sequence() -> None:
 @pytest.mark.parametrize(("width", "grouped"), [(704, True), (700, False)])
 def test_experts_whose_rows_are_not_aligned_count_no_groups(width: int, grouped: bool) -> None:
     """They are multiplied one by one on any GPU."""
-    config = dataclasses.replace(PUBLISHED, layers=PUBLISHED.layers[:2], moe_intermediate_size=width)
+    config = dataclasses.replace(FEW, layers=FEW.layers[:2], moe_intermediate_size=width)
     alone, together = (
         estimate(config, Workload(1, 1024, 256, 256, device_type="cuda", grouped=way), dtype=torch.bfloat16).activations
         for way in (False, True)
