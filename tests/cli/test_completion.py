@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import gesso
+from gesso.cli.app import run
 from gesso.cli.completion import WORDS
 from gesso.train.recipes import RECIPES
 
@@ -29,21 +31,27 @@ def environment(tmp_path: Path) -> Environment:
     return {**os.environ, "PYTHONPATH": source, "HF_HUB_CACHE": str(hub)}
 
 
-def offered(environment: Environment, shell: str, line: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """What the command answers to the script of a shell, the cursor at the end of the line."""
-    words = line.split(" ")
-    asked = {
-        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
-        "zsh": {"_TYPER_COMPLETE_ARGS": line},
-        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
-    }[shell]
-    return subprocess.run(
-        [sys.executable, "-m", "gesso"],
-        env={**environment, **asked, **more, "_GESSO_COMPLETE": f"complete_{shell}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+Offered = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def offered(environment: Environment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Offered:
+    """What the command answers to the script of a shell, the cursor at the end of the line: exit code and streams."""
+
+    def ask(shell: str, line: str, **more: str) -> tuple[int, str, str]:
+        asked = {
+            "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)},
+            "zsh": {"_TYPER_COMPLETE_ARGS": line},
+            "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        }[shell]
+        with monkeypatch.context() as patch:
+            for name, value in {**environment, **asked, "_GESSO_COMPLETE": f"complete_{shell}", **more}.items():
+                patch.setenv(name, value)
+            code = run([])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -66,45 +74,34 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
         ("gesso generate --json-schema sche", []),
     ],
 )
-def test_bash_is_offered(environment: Environment, line: str, words: list[str]) -> None:
+def test_bash_is_offered(offered: Offered, line: str, words: list[str]) -> None:
     """Nothing is the word for files: the script says `-o default`."""
-    done = offered(environment, "bash", line)
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, words, "")
+    code, out, err = offered("bash", line)
+    assert (code, out.split(), err) == (0, words, "")
 
 
 def test_recipes_that_are_offered_exist() -> None:
     assert {*WORDS["recipe"]} < {*RECIPES}
 
 
-def test_zsh_is_offered(environment: Environment) -> None:
-    models = offered(environment, "zsh", "gesso generate --model ").stdout
+def test_zsh_is_offered(offered: Offered) -> None:
+    _, models, _ = offered("zsh", "gesso generate --model ")
     assert all(f'"{name}"' in models for name in ("mini", "sight", "skills", "sudoku", "org/ours"))
     assert "org/theirs" not in models
-    assert offered(environment, "zsh", "gesso fill ").stdout == "_files\n"
+    assert offered("zsh", "gesso fill ")[1] == "_files\n"
 
 
-def test_fish_is_offered(environment: Environment) -> None:
-    assert offered(environment, "fish", "gesso bench ").stdout.split() == [
-        "mini",
-        "sight",
-        "skills",
-        "sudoku",
-        "org/ours",
-    ]
+def test_fish_is_offered(offered: Offered) -> None:
+    assert offered("fish", "gesso bench ")[1].split() == ["mini", "sight", "skills", "sudoku", "org/ours"]
     for line, code in (("gesso bench ", 0), ("gesso fill ", 1)):
-        assert offered(environment, "fish", line, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
+        assert offered("fish", line, _TYPER_COMPLETE_FISH_ACTION="is-args")[0] == code
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_its_script(environment: Environment, shell: str) -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "gesso"],
-        env={**environment, "_GESSO_COMPLETE": f"source_{shell}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "_GESSO_COMPLETE" in shown.stdout
+def test_every_shell_gets_its_script(offered: Offered, shell: str) -> None:
+    code, script, _ = offered(shell, "", _GESSO_COMPLETE=f"source_{shell}")
+    assert code == 0
+    assert "_GESSO_COMPLETE" in script
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -145,15 +142,16 @@ print(json.dumps(sorted(set(sys.modules) & {HEAVY!r})), file=sys.stderr)
     assert time.monotonic() - started < 5, "a quarter of a second on an idle machine"
 
 
-def test_the_cache_is_where_hugging_face_has_it(environment: Environment, tmp_path: Path) -> None:
+def test_the_cache_is_where_hugging_face_has_it(
+    offered: Offered, environment: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "hub").rename(tmp_path / "home" / "hub")
     del environment["HF_HUB_CACHE"]
-    environment["HF_HOME"] = str(tmp_path / "home")
-    assert "org/ours" in offered(environment, "bash", "gesso bench ").stdout
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    assert "org/ours" in offered("bash", "gesso bench ", HF_HOME=str(tmp_path / "home"))[1]
 
 
-def test_a_home_that_nobody_knows_hides_no_bundled_model(environment: Environment) -> None:
-    environment |= {"HF_HUB_CACHE": "~no-such-user/hub"}
-    asked = offered(environment, "bash", "gesso bench ")
-    assert ("mini" in asked.stdout, asked.stderr) == (True, "")
+def test_a_home_that_nobody_knows_hides_no_bundled_model(offered: Offered) -> None:
+    code, out, err = offered("bash", "gesso bench ", HF_HUB_CACHE="~no-such-user/hub")
+    assert (code, "mini" in out.split(), err) == (0, True, "")

@@ -58,11 +58,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_sampler_of_ones_own_has_its_options_on_the_command_line(folder: Path) -> None:
     asked = ("generate", "--model", "mini", "--sampler", "growing_share", "--first", "0.5", "--seed", "1", PROMPT)
-    flagged = run(folder, "--import", "growing.py", *asked)
+    flagged = run(folder, "--import=growing.py", *asked)
     assert (flagged.returncode, flagged.stdout) == (0, "apple, fig, kiwi, pear\n"), flagged.stderr
-    named = run(folder, *asked, GESSO_IMPORT="growing.py")
-    assert named.stdout == flagged.stdout
-    refused = run(folder, "--import=growing.py", *asked[:6], "2", PROMPT)
+    refused = run(folder, *asked[:6], "2", PROMPT, GESSO_IMPORT="growing.py")
     assert refused.returncode == 2
     assert refused.stderr == "gesso: --first must be at most 1, got 2.0\n"
     assert run(folder, *asked).returncode == 2, "it is nobody's without"

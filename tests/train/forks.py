@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
@@ -53,11 +53,24 @@ def member(rank: int, size: int, meeting: Path, module: str, function: str, argu
     os._exit(0)
 
 
+def start_interpreter() -> None:
+    """Starts the interpreter that is forked, where there is none yet."""
+    with mock.patch.dict(os.environ, ENVIRONMENT):
+        forkserver.ensure_running()
+
+
+def start_fork(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """Starts one process that calls a function of a module of these tests."""
+    start_interpreter()
+    process = CONTEXT.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
 def run_forks(meeting: Path, module: str, *jobs: Job) -> None:
     """Runs jobs one after the other, with functions of `module`; ends with the first that fails."""
     meeting.mkdir()
-    with mock.patch.dict(os.environ, ENVIRONMENT):  # the first call starts the interpreter
-        forkserver.ensure_running()
+    start_interpreter()
     for number, (size, function, arguments) in enumerate(jobs):
         place = meeting / f"{number}.meeting"
         with started([(rank, size, place, module, function, arguments) for rank in range(size)]) as members:

@@ -1,10 +1,8 @@
 """Checkpoints are whole or not there, and a run survives what happens to them."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,8 @@ from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from gesso.train.identity import WEIGHTS
 from gesso.train.text_files import CopiedText
-from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train
+from train.forks import start_fork
+from train.runs import SHAPE, Fixed, Told, go_on, losses_of, recipe, same_files, train
 
 # Its checkpoints -----------------------------------------------------------------------------------------------
 
@@ -273,25 +272,20 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_that_is_killed_loses_the_steps_since_its_checkpoint_only(tmp_path: Path) -> None:
     """A process that is killed with SIGKILL in the middle, twice, ends as one that was left alone."""
-    script = (
-        "import sys; from pathlib import Path; from train import runs;"
-        "runs.train(runs.recipe(checkpoint_every=2), Path(sys.argv[1]), device='cpu')"
-    )
     out = tmp_path / "killed"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     kills = 0
     for _ in range(12):
-        process = subprocess.Popen([sys.executable, "-c", script, str(out)], env=environment)
         before = len(checkpoints(out)) and checkpoints(out)[-1].name
-        while process.poll() is None:
+        process = start_fork(go_on, str(out), recipe.__name__, {"checkpoint_every": 2})
+        while process.is_alive():
             now = len(checkpoints(out)) and checkpoints(out)[-1].name
             if now != before and kills < 2:
                 process.kill()
                 kills += 1
-                process.wait()
             time.sleep(0.002)
-        if process.returncode == 0:
+        if process.exitcode == 0:
             break
+        assert process.exitcode == -signal.SIGKILL
     assert kills
     whole = train(recipe(checkpoint_every=2), tmp_path / "whole", device="cpu")
     assert same_files(whole, checkpoints(out)[-1])
