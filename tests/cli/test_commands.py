@@ -99,7 +99,7 @@ def test_train_lists_its_recipes(gesso: Gesso) -> None:
 
 def test_eval_measures_a_model(gesso: Gesso) -> None:
     """A random one: nothing is right. One step a canvas is enough to see that."""
-    options = ("mini", "-n", 2, "--seed", 1, "--max-denoising-steps", 1)
+    options = ("mini", "-n", 2, "--seed", 1, "--max-new-tokens", 32, "--max-denoising-steps", 1)
     told = json.loads(gesso("eval", *options, "--task", "arithmetic", "--json").out)
     assert (told["model"], told["seed"], len(told["tasks"])) == ("mini", 1, 1)
     (score,) = told["tasks"]
@@ -125,7 +125,8 @@ def test_eval_verifies_as_often_as_it_is_told(
 
     monkeypatch.setattr(Engine, "generate_batch", spy)
     options = () if rounds is None else ("--verify", rounds)
-    outcome = gesso("eval", "mini", "--task", "arithmetic", "-n", 1, "--max-denoising-steps", 1, *options)
+    short = ("--max-new-tokens", 32, "--max-denoising-steps", 1)
+    outcome = gesso("eval", "mini", "--task", "arithmetic", "-n", 1, *short, *options)
     assert (outcome.code, given) == (0, [seen]), outcome.err
 
 
@@ -138,7 +139,8 @@ def test_an_evaluation_that_is_broken_off_shows_what_it_measured(gesso: Gesso, m
         return measured(engine, task, *rest, **more)
 
     monkeypatch.setattr(evaluate, "evaluate_examples", broken_off)
-    options = ("eval", "mini", "-n", 1, "--max-denoising-steps", 1, "--task", "arithmetic", "--task", "ordering")
+    short = ("-n", 1, "--max-new-tokens", 32, "--max-denoising-steps", 1)
+    options = ("eval", "mini", *short, "--task", "arithmetic", "--task", "ordering")
     outcome = gesso(*options, "--json")
     told = json.loads(outcome.out)
     assert (outcome.code, [task["task"] for task in told["tasks"]], told["left"]) == (130, ["arithmetic"], ["ordering"])
@@ -147,7 +149,7 @@ def test_an_evaluation_that_is_broken_off_shows_what_it_measured(gesso: Gesso, m
 
 
 def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:
-    options = ("eval", "mini", "--task", "sudoku", "-n", 4, "--max-denoising-steps", 1)
+    options = ("eval", "mini", "--task", "sudoku", "-n", 4, "--max-new-tokens", 32, "--max-denoising-steps", 1)
     (score,) = json.loads(gesso(*options, "--json").out)["tasks"]
     assert {name: group["examples"] for name, group in score["groups"].items()} == {"easy": 2, "medium": 1, "hard": 1}
     assert set(score["shares"]) == set(score["groups"]["hard"]["shares"]) == {"blanks right", "clues kept"}
@@ -159,7 +161,9 @@ def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:
 
 def test_eval_takes_a_models_own_tasks(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
     shutil.copytree(bundled / "mini", tmp_path / "sudoku")
-    told = json.loads(gesso("eval", tmp_path / "sudoku", "-n", 1, "--max-denoising-steps", 1, "--json").out)
+    told = json.loads(
+        gesso("eval", tmp_path / "sudoku", "-n", 1, "--max-new-tokens", 32, "--max-denoising-steps", 1, "--json").out
+    )
     assert [score["task"] for score in told["tasks"]] == ["sudoku"]
 
 

@@ -84,7 +84,7 @@ def test_mistakes_are_one_line(gesso: Gesso, arguments: tuple[object, ...], mess
 
 
 def test_an_evaluation_counts_every_pass(gesso: Gesso) -> None:
-    options = ("--task", "arithmetic", "-n", 2, "--max-denoising-steps", 2, "--json")
+    options = ("--task", "arithmetic", "-n", 2, "--max-new-tokens", 32, "--max-denoising-steps", 2, "--json")
     once = json.loads(gesso("eval", "mini", *options).out)["tasks"][0]
     for check in ("task", "reference"):
         more = json.loads(gesso("eval", "mini", *options, "--best-of", 3, "--check", check).out)["tasks"][0]
