@@ -43,6 +43,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
     return make
 
 
+@pytest.fixture
+def foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working folder has files named like modules that gesso imports."""
+    for name in ("gesso", "queue", "random", "secrets"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a foreign file was run')\n")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def seeing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random checkpoint with a vision tower."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from gesso.api import load
 from gesso.errors import OptionError
 from gesso.ranks.processes import Rendezvous, Starter, join, rank_devices
 
@@ -72,3 +73,9 @@ def test_ranks_take_the_gpus_from_the_first_one_on(monkeypatch: pytest.MonkeyPat
     assert refusal.value.option == "device"
     with pytest.raises(OptionError, match="needs as many GPUs; here are 3"):
         rank_devices(torch.device("cuda"), 4, "tensor_parallel")
+
+
+@pytest.mark.usefixtures("foreign_files")
+def test_ranks_import_no_file_of_the_working_folder() -> None:
+    with load("mini", "cpu", tensor_parallel=2) as engine:
+        assert engine.generate("What is 4 + 5?", max_new_tokens=4, seed=1).text

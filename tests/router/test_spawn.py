@@ -109,3 +109,13 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     asyncio.run(run())
     assert len(tries) == 3
     assert caplog.text.count("spawned-0 cannot be started: [Errno 12] Cannot allocate memory") == 2
+
+
+@pytest.mark.usefixtures("foreign_files")
+def test_a_server_imports_no_file_of_the_working_folder() -> None:
+    async def said() -> bytes:
+        process = await Spawner(1, ["--help"], "key")._run()
+        out, _ = await process.communicate()
+        return out
+
+    assert b"Usage: gesso serve" in asyncio.run(said())

@@ -20,7 +20,6 @@ import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
 from gesso.models.device import avoid_cudnn_attention
-from gesso.own_modules import command_of
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.refusal import Refusal
 
@@ -204,7 +203,8 @@ class RankProcesses:
         for plan in plans[1:]:
             ours, theirs = socket.socketpair()
             with theirs:
-                command = [*command_of(self._module), str(theirs.fileno())]
+                # `-P`: a file of the working folder may have the name of any module.
+                command = [sys.executable, "-P", "-m", self._module, str(theirs.fileno())]
                 self._processes.append(_STARTER.start(command, theirs.fileno()))
             ours.settimeout(LOADING_SECONDS)
             self._channels.append(ours)

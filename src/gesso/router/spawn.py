@@ -10,10 +10,10 @@ import contextlib
 import logging
 import os
 import re
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 
-from gesso.own_modules import command_of
 from gesso.router.health import Health
 from gesso.router.replicas import Pool
 
@@ -88,7 +88,9 @@ class Spawner:
         return url is not None, code
 
     async def _run(self) -> Process:
-        command = [*command_of("gesso.router.child"), "--host", "127.0.0.1", "--port", "0", *self._arguments]
+        # `-P`: a file of the working folder may have the name of any module.
+        child = [sys.executable, "-P", "-m", "gesso.router.child"]
+        command = [*child, "--host", "127.0.0.1", "--port", "0", *self._arguments]
         environment = {**os.environ, "GESSO_API_KEY": self._key}
         return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
 
