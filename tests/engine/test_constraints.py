@@ -372,3 +372,12 @@ def test_a_token_that_a_bias_keeps_out_is_forced_by_no_constraint(tiny: Engine, 
 def test_a_bias_leaves_a_token(tiny: Engine) -> None:
     with pytest.raises(OptionError, match="logit_bias keeps every token out"):
         tiny.generate("hi", logit_bias=dict.fromkeys(range(tiny.config.vocab_size), -100.0))
+
+
+def test_an_end_that_the_vocabulary_has_not_ends_no_constraint(tiny: Engine) -> None:
+    """Without one it ends nothing: the answer is as long as it may be."""
+    beyond = tiny.config.vocab_size
+    assert tiny.generate("hi", eos_token_ids=(beyond,), max_new_tokens=CANVAS, seed=1).finish_reason == "length"
+    with pytest.raises(OptionError, match=f"regex has to end, and the vocabulary of {beyond} has no token") as caught:
+        tiny.generate("hi", eos_token_ids=(beyond,), regex="a", seed=1)
+    assert caught.value.option == "eos_token_ids"

@@ -324,7 +324,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "json_object": [1, "yes"],
     "choices": [[], "abc", [""], [1]],
     "grammar": [5, "start: ("],
-    "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0], [10**6]],
+    "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0]],
     "pad_token_id": [-1, "0", 0.0, [0]],
     "guidance_scale": [-0.1, 100.1, NAN, INFINITE, "2", True],
     "guidance_start": [0.0, 1.1, NAN, "1", True],

@@ -72,6 +72,9 @@ def compile_constraint(
             f"{option}: a constraint chooses the whole canvas anew in every step, and of masks what is decoded stays",
             option=option,
         )
+    if (end := max(config.eos_token_ids, default=0)) >= shape.vocab_size:
+        message = f"eos_token_ids: {option} has to end, and the vocabulary of {shape.vocab_size} has no token {end}"
+        raise OptionError(message, option="eos_token_ids")
     language, special = found.language, call_form.SPECIAL if found.calls else ()
     if missing := [token for token in special if token not in tokenizer.special]:
         at = "tool_choice" if config.constraint is None else "tools"

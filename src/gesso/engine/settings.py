@@ -67,9 +67,6 @@ def _refuse_interval(config: GenerationConfig) -> None:
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape) -> None:
     """Checks the token ids that a request names."""
-    if (end := max(config.eos_token_ids, default=0)) >= shape.vocab_size:
-        message = f"eos_token_ids has token id {end}, the vocabulary has {shape.vocab_size}"
-        raise OptionError(message, option="eos_token_ids")
     filling = (*config.eos_token_ids, config.pad_token_id)
     last = max((place for place, part in enumerate(config.canvas or ()) if part not in (None, *filling)), default=-1)
     for place, part in enumerate(config.canvas or ()):
