@@ -71,6 +71,11 @@ def plain_row(logits: list[float], temperature: float, processing: LogitsProcess
         if kept < len(ranked):
             margin = min(margin, z[ranked[kept - 1]] - z[ranked[kept]])
         ranked, weights = ranked[:kept], weights[:kept]
+    if processing.min_p:
+        least = processing.min_p * weights[0]
+        margin = min(margin, *(abs(weight - least) for weight in weights)) if processing.min_p < 1 else margin
+        weights = [weight for weight in weights if weight >= least]
+        ranked = ranked[: len(weights)]
     heat = processing.temperature or 1e-9
     sampling = [math.exp((z[token] - z[ranked[0]]) / heat) if token in ranked else 0.0 for token in range(len(z))]
     return Plain(
@@ -83,6 +88,7 @@ PROCESSINGS = st.builds(
     temperature=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
     top_p=st.sampled_from([0.05, 0.5, 0.9, 1.0]) | st.floats(0.01, 1.0),
     top_k=st.sampled_from([0, 0, 1, 2, 5, 64, 1000]),
+    min_p=st.sampled_from([0.0, 0.0, 0.001, 0.3, 1.0]),
     bias=st.dictionaries(st.integers(0, 9), st.sampled_from([-100.0, -2.0, 0.5, 7.0, 100.0]), max_size=4).map(
         lambda bias: tuple(bias.items())
     ),
@@ -175,6 +181,8 @@ def run(table: Vocabulary, hidden: Tensor, processing: LogitsProcessing, tempera
         LogitsProcessing(top_p=1e-9),
         LogitsProcessing(top_p=1e-308),
         LogitsProcessing(top_k=1, top_p=0.5),
+        LogitsProcessing(min_p=1.0),
+        LogitsProcessing(min_p=5e-324, top_k=1),
     ],
 )
 def test_one_token_is_certain(processing: LogitsProcessing) -> None:
@@ -224,6 +232,9 @@ def test_a_bias_bans_or_forces_a_token() -> None:
         (LogitsProcessing(top_k=4, top_p=0.6), [0, 1, 2]),
         (LogitsProcessing(top_k=3, bias=((0, -9.0), (7, 1e-3))), [1, 2, 7]),
         (LogitsProcessing(top_k=2, bias=((8, 1e-3), (5, 1e-3), (9, 1e-3))), [5, 8]),
+        (LogitsProcessing(min_p=1.0), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (LogitsProcessing(min_p=0.999, bias=((0, -9.0), (7, -2e-3))), [1, 2, 3, 4, 5, 6, 8, 9]),
+        (LogitsProcessing(top_k=3, min_p=0.5, bias=((1, -1.0), (2, -1.0), (3, -1.0))), [0, 4, 5]),
     ],
 )
 def test_of_equal_tokens_the_lower_ids_are_kept(processing: LogitsProcessing, kept: list[int]) -> None:
@@ -295,6 +306,7 @@ def test_no_gradient_is_kept() -> None:
         (LogitsProcessing(temperature=0.5), False, True),
         (LogitsProcessing(top_p=0.5), False, True),
         (LogitsProcessing(top_k=1), False, True),
+        (LogitsProcessing(min_p=0.1), False, True),
         (LogitsProcessing(bias=((1, 1.0),)), False, True),
         (LogitsProcessing(temperature=0, top_k=5), False, True),
     ],

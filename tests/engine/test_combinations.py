@@ -34,6 +34,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "temperature": st.sampled_from([0, 2.0]),
     "top_k": st.sampled_from([1, 5]),
     "top_p": st.sampled_from([1e-6, 0.5]),
+    "min_p": st.sampled_from([0.2, 1.0]),
     "logit_bias": st.dictionaries(st.sampled_from([EOS, WORD, OTHER]), st.sampled_from([-100.0, 20.0, 60.0])),
     "thinking": st.just(True),
     "thinking_budget": st.integers(0, 4),

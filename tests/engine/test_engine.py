@@ -280,13 +280,23 @@ def test_an_unknown_option_is_refused_by_name(tiny: Engine) -> None:
         tiny.generate("hi", warmth=1.0)
     with pytest.raises(OptionError, match="unknown option 'frames'"):
         tiny.generate("hi", frames=True)
-    with pytest.raises(OptionError, match="unknown option 'min_p'"):
-        tiny.stream("hi", min_p=1)
+    with pytest.raises(OptionError, match="unknown option 'typical_p'"):
+        tiny.stream("hi", typical_p=1)
     with pytest.raises(OptionError, match=r"unknown option 'max_tokens': did you mean max_new_tokens\?$"):
         tiny.generate("hi", max_tokens=1)
 
 
 NAN, INFINITE = float("nan"), float("inf")
+
+
+def test_min_p_cuts_what_is_less_likely(tiny: Engine) -> None:
+    """With 1 the likeliest token alone is left, however hot tokens are drawn."""
+    options: dict[str, Any] = {"seed": 1, "mode": "ar", "max_new_tokens": CANVAS}
+    greedy = tiny.generate("hi", temperature=0, **options).token_ids
+    assert tiny.generate("hi", temperature=2.0, min_p=1.0, **options).token_ids == greedy
+    assert tiny.generate("hi", temperature=2.0, min_p=1e-9, **options).token_ids != greedy
+
+
 IMPOSSIBLE: dict[str, list[Any]] = {
     "max_new_tokens": [0, -1, 1.5, "8", True, [4]],
     "max_denoising_steps": [0, -3, 2.0, "x", False],
@@ -303,6 +313,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "temperature": [-0.1, 2.1, NAN, INFINITE, "1", True],
     "top_k": [-1, 1.0, "1", True],
     "top_p": [0, -0.1, 1.1, NAN, "1", True],
+    "min_p": [-0.1, 1.1, NAN, "1", True],
     "logit_bias": [5, [1], {"5": 1.0}, {5: "1"}, {5: NAN}, {-1: 1.0}, {True: 1.0}, {5: True}, {10**6: 1.0}, {5: 1e7}],
     "thinking_budget": [-1, 1.0, "1", True],
     "logprobs": [-1, 21, 1.0, True],

@@ -36,7 +36,7 @@ def test_prophet_reads_gaps_that_no_cut_has_widened(tiny: Engine) -> None:
     """The tiny model is sure of nothing, however few tokens a request draws from."""
     base = {"seed": 2, "max_new_tokens": 8, "max_denoising_steps": 4, "stopping": "prophet"}
     far = {"gap_early": 1e6, "gap_late": 1e6}
-    for cut in ({}, {"top_k": 1}, {"top_p": 0.001}):
+    for cut in ({}, {"top_k": 1}, {"top_p": 0.001}, {"min_p": 1.0}):
         assert tiny.generate("Sort: b, a", **base, **far, **cut).denoising_steps == (4,)
 
 

@@ -132,6 +132,7 @@ def editor_request(**fields: Any) -> dict[str, Any]:
         "n_indent": 4,
         "top_k": 40,
         "top_p": 0.9,
+        "min_p": 0.05,
         "stream": False,
         "samplers": ["top_k", "top_p", "infill"],
         "cache_prompt": True,
@@ -220,7 +221,7 @@ def test_other_files_that_do_not_fit_are_left_out(mini_url: str) -> None:
     ("fields", "param"),
     [
         ({"stream": True}, "stream"),
-        ({"min_p": 0.1}, "min_p"),
+        ({"typical_p": 0.1}, "typical_p"),
         ({"lora": []}, "lora"),
         ({"model": "other"}, "model"),
         ({"input_prefix": "▁"}, "input_prefix"),

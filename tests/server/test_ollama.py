@@ -190,8 +190,8 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
     ("fields", "said"),
     [
         ({"model": "other"}, "no model 'other'"),
-        ({"options": {"mirostat": 1}}, "options.mirostat: only 0: likelihoods are cut by top_p and top_k"),
-        ({"options": {"min_p": 0.1}}, "options.min_p: only 0"),
+        ({"options": {"mirostat": 1}}, "options.mirostat: only 0: likelihoods are cut by top_p, top_k and min_p"),
+        ({"options": {"min_p": 1.1}}, "options.min_p"),
         ({"options": {"seed": -2}}, "options.seed"),
         ({"options": {"grammar": ""}}, "unknown field options.grammar"),
         ({"think": "bogus"}, "think: input should be 'low', 'medium' or 'high'"),

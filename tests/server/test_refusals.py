@@ -19,7 +19,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
     ("fields", "param"),
     [
         ({"colour": 1}, "colour"),
-        ({"min_p": 0.1}, "min_p"),
+        ({"typical_p": 0.1}, "typical_p"),
         ({"diffusion": {"steps": 3}}, "diffusion.steps"),
         ({"stream_options": {"include": True}, "stream": True}, "stream_options.include"),
         ({"chat_template_kwargs": {"date": 1}}, "chat_template_kwargs.date"),

@@ -28,6 +28,7 @@ _DENOISING = (
     "temperature",
     "top_k",
     "top_p",
+    "min_p",
     "max_denoising_steps",
     "restart_steps",
     "mode",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gesso.control.fill import FillResult
     from gesso.control.holes import Document
 
-SAMPLING = ("temperature", "top_k", "top_p")
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 MODES = ("canvas", "ar")
 """Modes in which holes are filled."""
 File = Annotated[

@@ -27,7 +27,7 @@ from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError, TextError
 
-CAUSAL_SETTINGS = ("seed", "temperature", "top_k", "top_p", "max_new_tokens")
+CAUSAL_SETTINGS = ("seed", "temperature", "top_k", "top_p", "min_p", "max_new_tokens")
 """Options of `GenerationConfig` that such a fill takes."""
 DRAWN_TEMPERATURE = 0.8
 """Temperature of the continuations that are drawn, where none is given."""

@@ -38,8 +38,8 @@ USUAL_WIDTH = 4
 CANDIDATE_STEPS = 16
 """Denoising steps of a candidate, where no option says: one that fits settles in a few, and most do not fit."""
 OWN_SETTINGS = (
-    "seed", "canvas_length", "max_denoising_steps", "restart_steps", "temperature", "top_k", "top_p", "max_new_tokens",
-    *STRATEGIES,
+    "seed", "canvas_length", "max_denoising_steps", "restart_steps", "temperature", "top_k", "top_p", "min_p",
+    "max_new_tokens", *STRATEGIES,
 )  # fmt: skip
 
 

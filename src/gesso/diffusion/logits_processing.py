@@ -1,10 +1,10 @@
-"""Processes logits as requests ask: temperature, top_p, top_k, logit_bias and constraints.
+"""Processes logits as requests ask: temperature, top_p, top_k, min_p, logit_bias and constraints.
 
 `Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
 `ROWS` positions at a time. Biases are added to the logits, `NEVER` is minus infinity. At the schedule's temperature the
-distribution is cut to its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those; what is
-left is the canvas's prediction (argmax, entropy, mixed embedding). The sample comes from the same tokens, `temperature`
-times as hot.
+distribution is cut to its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those, and to
+tokens that are `min_p` as likely as the likeliest (arXiv 2407.01082); what is left is the canvas's prediction (argmax,
+entropy, mixed embedding). The sample comes from the same tokens, `temperature` times as hot.
 
     N positions   V vocabulary   K tokens in order of rank   G blocks of B tokens   D hidden
 """
@@ -41,6 +41,8 @@ class LogitsProcessing:
     """Mass of the nucleus; 1 keeps all."""
     top_k: int = 0
     """How many tokens are kept; 0 keeps all."""
+    min_p: float = 0.0
+    """Share of the likeliest token's probability that a token needs to be kept; 0 keeps all."""
     bias: tuple[tuple[int, float], ...] = ()
     """Token ids, and what is added to their logits."""
 
@@ -57,7 +59,8 @@ class LogitsProcessing:
     @property
     def needs_logits(self) -> bool:
         """Says whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
-        return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
+        cuts = self.top_p < 1 or self.top_k > 0 or self.min_p > 0
+        return self.temperature not in (0, 1) or cuts or bool(self.bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +247,14 @@ def _outcome(
 
 
 def _cut(z_NV: Tensor, processing: LogitsProcessing) -> None:
-    """Makes all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
-    ids are kept."""
+    """Makes all tokens impossible, in place, but the `top_k` likeliest, of these the nucleus, and of the nucleus those
+    that `min_p` keeps; of equals the lower ids are kept, by `min_p` all or none."""
+    _cut_ranks(z_NV, processing)
+    if processing.min_p > 0:
+        z_NV.masked_fill_(z_NV < z_NV.amax(dim=-1, keepdim=True) + math.log(processing.min_p), -math.inf)
+
+
+def _cut_ranks(z_NV: Tensor, processing: LogitsProcessing) -> None:
     vocab = z_NV.shape[1]
     kept = min(processing.top_k or vocab, vocab)
     if kept == vocab and processing.top_p == 1:

@@ -13,7 +13,7 @@ class LogProbs(Protocol):
         """Returns log-probabilities [R, V], nats, fp32 on the model's device.
 
         Args:
-            cut: whether tokens that `top_k` and `top_p` leave out are impossible.
+            cut: whether tokens that `top_k`, `top_p` and `min_p` leave out are impossible.
         """
 
 

@@ -16,7 +16,7 @@ def top_two(prediction: "Prediction", *, cut: bool = True) -> "Tensor":
     [C, 2] on the CPU; the second is -inf where there is but one token.
 
     Args:
-        cut: whether tokens that `top_k` and `top_p` leave out are impossible.
+        cut: whether tokens that `top_k`, `top_p` and `min_p` leave out are impossible.
     """
     import torch
     from torch.nn import functional as F

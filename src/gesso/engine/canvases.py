@@ -34,7 +34,7 @@ def denoising_rules(config: GenerationConfig, classifier: Classifier | None = No
         stopping=config.stopping_options,
         end_tokens=config.eos_token_ids if ends else (),
         logits_processing=LogitsProcessing(
-            config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
+            config.temperature, config.top_p, config.top_k, config.min_p, tuple(sorted(config.logit_bias.items()))
         ),
         guidance=Guidance(config.guidance_scale, config.guidance_start, config.guidance_end, classifier),
     )

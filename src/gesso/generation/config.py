@@ -158,6 +158,14 @@ class GenerationConfig(StrategyConfig):
     top_p: float = option(
         1.0, "Draw from the likeliest tokens of this probability in all.", above=0, maximum=1, field="*", group=SAMPLING
     )
+    min_p: float = option(
+        0.0,
+        "Draw from the tokens that are at least this share as likely as the likeliest; 0 keeps all.",
+        minimum=0,
+        maximum=1,
+        field="*",
+        group=SAMPLING,
+    )
     logit_bias: Mapping[int, float] = option(
         {},
         "Added to the logits of these token ids, in every pass; -100 or less keeps a token out.",

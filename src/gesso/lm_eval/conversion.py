@@ -15,7 +15,6 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (False,),
     "frequency_penalty": (0,),
     "length_penalty": (1,),
-    "min_p": (0,),
     "n": (1,),
     "no_repeat_ngram_size": (0,),
     "num_beams": (1,),
@@ -54,7 +53,7 @@ def generation_options(asked: Mapping[str, Any]) -> dict[str, Any]:
     if left.get("do_sample") is False:
         del left["do_sample"]
         left["temperature"] = 0.0
-    for name in ("seed", "temperature", "top_p", "top_k"):
+    for name in ("seed", "temperature", "top_p", "top_k", "min_p"):
         if name in left:
             options[name] = left.pop(name)
     for name, value in left.items():

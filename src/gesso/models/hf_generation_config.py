@@ -24,6 +24,7 @@ _IGNORED = {
     "disable_compile",
     "do_sample",
     "max_length",
+    "min_p",
     "return_dict_in_generate",
     "temperature",
     "top_k",

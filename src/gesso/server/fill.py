@@ -43,7 +43,7 @@ def fill_routes(context: Context) -> APIRouter:
         adapter = context.begin(http, body.model, body.max_tokens, logged)
         settings = {
             "max_new_tokens": body.max_tokens,
-            **body.model_dump(include={"seed", "temperature", "top_p", "top_k"}),
+            **body.model_dump(include={"seed", "temperature", "top_p", "top_k", "min_p"}),
         }
         if body.diffusion is not None:
             settings |= body.diffusion.options()

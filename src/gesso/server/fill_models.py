@@ -28,6 +28,7 @@ class FillRequest(Strict):
     temperature: Annotated[float, field_of("temperature")] | None = None
     top_p: Annotated[float, field_of("top_p")] | None = None
     top_k: Annotated[int, field_of("top_k")] | None = None
+    min_p: Annotated[float, field_of("min_p")] | None = None
     user: str | None = None
     diffusion: Diffusion | None = None
 

@@ -17,7 +17,7 @@ from gesso.server.requests import MAX_TEXT, CompletionRequest, Diffusion, diffus
 from gesso.server.schema import Stop, Strict, contradiction, only
 from gesso.server.stream import DONE, data
 
-_SHARED = ("temperature", "top_p", "top_k")
+_SHARED = ("temperature", "top_p", "top_k", "min_p")
 
 
 @with_options(shared_rows(_SHARED))

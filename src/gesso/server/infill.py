@@ -61,6 +61,7 @@ class InfillRequest(Strict):
     top_k: Annotated[int, Field(ge=-1)] | None = None
     """-1 and 0 count all tokens."""
     top_p: Annotated[float, field_of("top_p")] | None = None
+    min_p: Annotated[float, field_of("min_p")] | None = None
     seed: Annotated[int, Field(ge=-1, lt=2**63)] | None = None
     """-1 draws a fresh one."""
     stop: StopList | None = None
@@ -130,6 +131,7 @@ def infill_routes(context: Context) -> APIRouter:
                 max_new_tokens=None if body.n_predict == -1 else body.n_predict,
                 temperature=body.temperature,
                 top_p=body.top_p,
+                min_p=body.min_p,
                 top_k=None if body.top_k is None else max(0, body.top_k),
                 seed=None if body.seed == -1 else body.seed,
             )
@@ -171,7 +173,9 @@ def _infilled(body: InfillRequest, model: str, result: FillResult | None, cut: b
         tokens_cached=prompt,
         truncated=cut or (result is not None and result.truncated),
         generation_settings={
-            **body.model_dump(include={"n_predict", "n_indent", "temperature", "top_k", "top_p"}, exclude_none=True),
+            **body.model_dump(
+                include={"n_predict", "n_indent", "temperature", "top_k", "top_p", "min_p"}, exclude_none=True
+            ),
             **({} if result is None else {"seed": result.seed}),
         },
         timings=Timings(

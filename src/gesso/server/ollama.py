@@ -102,7 +102,9 @@ def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
         "diffusion": diffusion_given(body.diffusion),
     }
     if options is not None:
-        given |= options.model_dump(include={"temperature", "top_p", "top_k", "seed", "stop"}, exclude_none=True)
+        given |= options.model_dump(
+            include={"temperature", "top_p", "top_k", "min_p", "seed", "stop"}, exclude_none=True
+        )
         if options.seed == -1:
             del given["seed"]
         given["max_tokens"] = None if options.num_predict in (None, -1, -2) else options.num_predict

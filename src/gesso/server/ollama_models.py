@@ -12,11 +12,11 @@ from gesso.server.option_fields import shared_rows, with_options
 from gesso.server.requests import Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Stop, Strict, contradiction, only
 
-_SHARED = ("temperature", "top_p", "top_k")
+_SHARED = ("temperature", "top_p", "top_k", "min_p")
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
 NO_PENALTY = "a canvas is drawn at once, so there is no count of what was said before a token"
 NO_PENALTY_TAKEN = "taken, because it does not change the answer: there is no penalty"
-OTHER_CUT = "likelihoods are cut by top_p and top_k"
+OTHER_CUT = "likelihoods are cut by top_p, top_k and min_p"
 NO_MIROSTAT = "taken, because it does not change the answer: mirostat is off"
 
 
@@ -75,7 +75,6 @@ class ModelOptions(Strict):
     frequency_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
     repeat_last_n: Annotated[int | None, Field(description=NO_PENALTY_TAKEN)] = None
     penalize_newline: Annotated[bool | None, Field(description=NO_PENALTY_TAKEN)] = None
-    min_p: Annotated[float | None, only(0, 0.0, because=f"only 0: {OTHER_CUT}")] = None
     typical_p: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     tfs_z: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     mirostat: Annotated[int | None, only(0, because=f"only 0: {OTHER_CUT}")] = None

@@ -30,6 +30,7 @@ def props_routes(context: Context) -> APIRouter:
                     "temperature": defaults.temperature,
                     "top_k": defaults.top_k or 0,
                     "top_p": defaults.top_p,
+                    "min_p": defaults.min_p,
                 },
             },
             "total_slots": context.service.limits.max_num_seqs,

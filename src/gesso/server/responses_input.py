@@ -47,7 +47,7 @@ def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> 
         "messages": [*said, *messages],
         "max_tokens": body.max_output_tokens,
         "stream": body.stream,
-        **body.model_dump(include={"temperature", "top_p", "top_k", "seed", "parallel_tool_calls"}),
+        **body.model_dump(include={"temperature", "top_p", "top_k", "min_p", "seed", "parallel_tool_calls"}),
         "diffusion": diffusion_given(body.diffusion),
         "structured_outputs": _plain(body.structured_outputs),
         "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,

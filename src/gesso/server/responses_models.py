@@ -24,7 +24,7 @@ from gesso.server.schema import (
     refused,
 )
 
-_SHARED = ("top_p", "top_k", "temperature")
+_SHARED = ("top_p", "top_k", "min_p", "temperature")
 """Options whose fields are called as in a chat completion."""
 LOGPROBS = "message.output_text.logprobs"
 _STORED_WHOLE = "a response is streamed while it is made; one that is stored is told whole"

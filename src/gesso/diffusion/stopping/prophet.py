@@ -23,7 +23,7 @@ class ProphetRule(StoppingRule):
     """Stops as soon as the likeliest token of a position is on average far enough ahead of the second, as difference of
     their logits (Prophet, arXiv 2508.19982). What is far enough falls from `gap_early` in the first third of the steps
     over the mean of both to `gap_late` in the last third. Pinned positions do not count, nor do those to which a
-    constraint leaves one token; what `top_k` and `top_p` leave out does.
+    constraint leaves one token; what `top_k`, `top_p` and `min_p` leave out does.
 
     A canvas that is sure is not for that right: this trades accuracy for steps. It reads the distributions of the whole
     canvas, so a step holds their logits.

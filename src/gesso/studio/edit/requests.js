@@ -2,7 +2,7 @@
 /** Requests that fill holes of a text, or rewrite a part of it. */
 import { setPath } from "../api/body.js";
 
-const FILL_FIELDS = new Set(["max_tokens", "seed", "temperature", "top_p", "top_k"]);
+const FILL_FIELDS = new Set(["max_tokens", "seed", "temperature", "top_p", "top_k", "min_p"]);
 const EDIT_FIELDS = new Set(["max_tokens", "seed"]);
 /** A hole as `/v1/fill` reads it. */
 export const HOLE = "{{ }}";
