@@ -1,8 +1,9 @@
 """Shared by all tests: one thread, hypothesis without a clock, and reference checkpoints made once a session."""
 
 import gc
+import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,17 @@ def pytest_collection_finish() -> None:
     """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Iterator[None]:
+    """Takes back what a server that ran in the tests' own process set for all logs."""
+    loggers = [logging.getLogger(name) for name in ("gesso", "gesso.access", "uvicorn.error", "opentelemetry")]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
