@@ -86,7 +86,17 @@ def test_the_layers_name_every_package() -> None:
     assert here <= named
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md"))]
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    *sorted(str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_marks_of_a_merge(page: str) -> None:
+    assert not re.findall(r"^(?:<{7}|>{7}) .*", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES)
