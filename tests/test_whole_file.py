@@ -1,5 +1,6 @@
 """A file is written whole, or what stood in its place is kept."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -65,3 +66,41 @@ def test_what_cannot_be_a_file_is_named(tmp_path: Path, place: str) -> None:
         write_whole(tmp_path / place, NEW)
     assert caught.value.filename == str(tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
+
+
+def test_a_pipe_without_a_name_is_written_itself() -> None:
+    reading, writing = os.pipe()
+    write_whole(Path(f"/dev/fd/{writing}"), b"new")
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"new"
+
+
+def test_a_link_to_itself_stays_and_is_named(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    with pytest.raises(OSError, match="levels of symbolic links") as caught:
+        write_whole(loop, NEW)
+    assert (caught.value.filename, loop.is_symlink()) == (str(loop), True)
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EPERM])
+def test_a_mounted_file_and_a_strangers_are_written_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(number, os.strerror(number), str(self), None, str(target))
+
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    monkeypatch.setattr(Path, "replace", refuse)
+    write_whole(file, NEW)
+    assert (file.read_bytes(), list(tmp_path.iterdir())) == (NEW, [file])
+
+
+def test_a_file_stays_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, given = tmp_path / "file", []
+    file.write_bytes(b"old")
+    monkeypatch.setattr(os, "chown", lambda _path, *owner: given.append(owner))
+    write_whole(file, NEW)
+    assert given == [(file.stat().st_uid, file.stat().st_gid)]

@@ -42,11 +42,14 @@ def check_output(path: Path, option: str) -> None:
         option: the one that names the file.
 
     Raises:
-        OptionError: it is a folder, its folder does not exist, or one of them must not be written to.
+        OptionError: it is a folder or a link to itself, its folder is not there, or one of them must not be written to.
     """
-    folder = path.resolve().parent
+    target = Path(os.path.realpath(path))
+    folder = target.parent
     if path.exists():
         obstacle = errno.EISDIR if path.is_dir() else 0 if os.access(path, os.W_OK) else errno.EACCES
+    elif target.is_symlink():
+        obstacle = errno.ELOOP
     elif not folder.is_dir():
         obstacle = errno.ENOENT
     else:
