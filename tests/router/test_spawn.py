@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from gesso.options.user_code import IMPORT
 from gesso.router import spawn
 from gesso.router.health import Health
 from gesso.router.replicas import Pool
@@ -113,9 +115,24 @@ def test_a_process_that_cannot_be_started_is_tried_again(
 
 @pytest.mark.usefixtures("foreign_files")
 def test_a_server_imports_no_file_of_the_working_folder() -> None:
+    assert b"Usage: gesso serve" in _help()
+
+
+def test_a_server_imports_what_the_router_imports_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_mine.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(IMPORT, "of_mine")
+    assert _help() == b""
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m` has it
+    assert b"Usage: gesso serve" in _help()
+
+
+def _help() -> bytes:
     async def said() -> bytes:
         process = await Spawner(1, ["--help"], "key")._run()
         out, _ = await process.communicate()
         return out
 
-    assert b"Usage: gesso serve" in asyncio.run(said())
+    return asyncio.run(said())

@@ -35,6 +35,16 @@ def failures_of(option: str, what: str) -> Iterator[None]:
         raise OptionError(f"{what} failed: {type(error).__name__}: {error}", option=option) from error
 
 
+def path_flags() -> list[str]:
+    """Returns the flags with which a Python that this process starts imports what this one would: from the working
+    folder, whose files may have the names of any modules, only where this one does."""
+    try:
+        looked_at = {"", str(Path.cwd())} & {*sys.path}
+    except OSError:  # it is gone
+        return ["-P"]
+    return [] if looked_at else ["-P"]
+
+
 def is_own(strategy: object) -> bool:
     """Says whether a strategy is the user's own."""
     return not type(strategy).__module__.startswith("gesso.")

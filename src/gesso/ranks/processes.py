@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
 from gesso.models.device import avoid_cudnn_attention
+from gesso.options.user_code import path_flags
 from gesso.ranks.group import RankGroup, receive, send
 from gesso.ranks.refusal import Refusal
 
@@ -203,8 +204,7 @@ class RankProcesses:
         for plan in plans[1:]:
             ours, theirs = socket.socketpair()
             with theirs:
-                # `-P`: a file of the working folder may have the name of any module.
-                command = [sys.executable, "-P", "-m", self._module, str(theirs.fileno())]
+                command = [sys.executable, *path_flags(), "-m", self._module, str(theirs.fileno())]
                 self._processes.append(_STARTER.start(command, theirs.fileno()))
             ours.settimeout(LOADING_SECONDS)
             self._channels.append(ours)

@@ -14,6 +14,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 
+from gesso.options.user_code import path_flags
 from gesso.router.health import Health
 from gesso.router.replicas import Pool
 
@@ -88,8 +89,7 @@ class Spawner:
         return url is not None, code
 
     async def _run(self) -> Process:
-        # `-P`: a file of the working folder may have the name of any module.
-        child = [sys.executable, "-P", "-m", "gesso.router.child"]
+        child = [sys.executable, *path_flags(), "-m", "gesso.router.child"]
         command = [*child, "--host", "127.0.0.1", "--port", "0", *self._arguments]
         environment = {**os.environ, "GESSO_API_KEY": self._key}
         return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
