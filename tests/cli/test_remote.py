@@ -330,6 +330,23 @@ def test_what_a_server_cannot_do_for_a_prompt_is_refused(
     assert not fake.requests
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--strict-schema",), "--strict-schema needs --json-schema"),
+        (("--json-object", "--json-schema", "{}"), "contradict"),
+        (("--json-object", "--regex", "a"), "contradict"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_as_here(
+    gesso: Gesso, fake: FakeService, url: str, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = gesso("generate", "hi", "--server", url, "--api-key", "secret", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert not fake.requests
+
+
 def test_a_format_is_known_to_every_server(gesso: Gesso, other_url: str) -> None:
     outcome = gesso("generate", "hi", "--server", other_url, "--json-object")
     assert (outcome.code, outcome.out) == (0, "hello\n")

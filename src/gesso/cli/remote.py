@@ -85,11 +85,16 @@ class ServedModel:
         """Returns the events of one request; options as an engine takes them.
 
         Raises:
-            OptionError: an option that this server does not know.
+            OptionError: an option that this server does not know, that needs another one or contradicts it.
         """
         body: dict[str, Any] = {"model": self.name, "messages": list(messages), "stream": True}
         body["stream_options"] = {"include_usage": True}
         given = {name: value for name, value in options.items() if value is not None}
+        if given.get("strict_schema") and "json_schema" not in given:
+            raise OptionError("strict_schema needs json_schema", option="strict_schema")
+        if all(name in given for name in FORMATS):  # a request has one response_format
+            message = f"{' and '.join(FORMATS)} contradict: an answer has one constraint at most"
+            raise OptionError(message, option=FORMATS[0])
         body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
         if not self.is_gesso and (
             unknown := [*(name for name in given if name not in FORMATS), *["thinking"] * thinking]
