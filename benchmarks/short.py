@@ -36,15 +36,17 @@ Ask = Callable[[int, int, int], object]
 
 
 def ours(engine: Engine, mode: str) -> Ask:
+    never = {} if mode == "ar" else {"confidence_threshold": 0.0}
+
     def ask(tokens: int, steps: int, seed: int) -> object:
         return engine.generate(
             PROMPT,
             mode=mode,
             max_new_tokens=tokens,
             max_denoising_steps=steps,
-            confidence_threshold=0.0,
             ignore_eos=True,
             seed=seed,
+            **never,
         )
 
     return ask

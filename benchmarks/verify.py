@@ -79,12 +79,10 @@ def main() -> None:
     for task, most, bound in product(arguments.tasks.split(","), steps, bounds):
         before: set[str] | None = None
         for way, threshold in ways:
-            options: dict[str, Any] = {
-                "entropy_bound": bound,
-                "max_denoising_steps": most,
-                "verify_threshold": threshold,
-            }
-            options |= {"mode": "ar", "top_k": 1} if way == "ar" else {"verify": int(way) if way.isdigit() else way}
+            options: dict[str, Any] = {"mode": "ar", "top_k": 1}
+            if way != "ar":
+                options = {"entropy_bound": bound, "max_denoising_steps": most, "verify_threshold": threshold}
+                options["verify"] = int(way) if way.isdigit() else way
             score, wrong = measure(engines["sudoku" if task == "sudoku" else "mini"], task, arguments.examples, options)
             before = wrong if before is None else before
             rows.append(found := row(task, options, score, wrong, before))
