@@ -320,7 +320,10 @@ def test_an_image_goes_with_a_prompt(gesso: Gesso, seeing_folder: Path, tmp_path
     service.close()
 
 
-@pytest.mark.parametrize("arguments", [("--raw",), ("--best-of", 3), ("--device", "cpu"), ("--image", "absent.png")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--raw",), ("--best-of", 3), ("--device", "cpu"), ("--image", "absent.png"), ("--thinking-budget", 9)],
+)
 def test_what_a_server_cannot_do_for_a_prompt_is_refused(
     gesso: Gesso, fake: FakeService, url: str, arguments: tuple[object, ...]
 ) -> None:

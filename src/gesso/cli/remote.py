@@ -96,13 +96,14 @@ class ServedModel:
             message = f"{' and '.join(FORMATS)} contradict: an answer has one constraint at most"
             raise OptionError(message, option=FORMATS[0])
         body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
-        if not self.is_gesso and (
-            unknown := [*(name for name in given if name not in FORMATS), *["thinking"] * thinking]
-        ):
-            named = unknown[0]
-            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it", option=named)
         if thinking:
             given["thinking"] = True
+        elif "thinking_budget" in given:
+            message = "a server's model thinks where thinking_budget is given: give thinking as well"
+            raise OptionError(message, option="thinking_budget")
+        unknown = None if self.is_gesso else next((name for name in given if name not in FORMATS), None)
+        if unknown is not None:
+            raise OptionError(f"{unknown}: {self._url} is no gesso server and does not know it", option=unknown)
         for name, value in given.items():
             _put(body, name, value)
         if self.is_gesso and frames:
