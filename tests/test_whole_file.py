@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gesso.whole_file import write_whole
+from gesso.whole_file import write_beside, write_whole
 
 resource = pytest.importorskip("resource", reason="nothing bounds files here")
 NEW = b"n" * 5000
@@ -104,3 +104,16 @@ def test_a_file_stays_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "chown", lambda _path, *owner: given.append(owner))
     write_whole(file, NEW)
     assert given == [(file.stat().st_uid, file.stat().st_gid)]
+
+
+@pytest.mark.parametrize(("mode", "beside"), [(0o644, 0o600), (None, 0o666)])
+def test_nobody_else_reads_what_takes_the_place_of_a_file(tmp_path: Path, mode: int | None, beside: int) -> None:
+    file = tmp_path / "file"
+    if mode is not None:
+        file.write_bytes(b"old")
+        file.chmod(mode)
+    umask = os.umask(0)
+    try:
+        assert stat.S_IMODE(write_beside(file, NEW).stat().st_mode) == beside
+    finally:
+        os.umask(umask)

@@ -2,9 +2,9 @@
 
 import errno
 import os
-import secrets
-import shutil
+import stat
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         try:
             if _is_replaceable(path):
-                _replace(Path(os.path.realpath(path)), data)
+                replace_file(Path(os.path.realpath(path)), data)
                 return
         except OSError as error:
             if error.errno not in _ONLY_ITSELF:
@@ -36,20 +36,50 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _replace(target: Path, data: bytes) -> None:
-    beside = target.parent / f".gesso-{secrets.token_hex(8)}"
+def replace_file(target: Path, data: bytes, check: Callable[[], object] = lambda: None) -> None:
+    """Puts a file of these bytes in the place of another one, whose mode is kept, and its owner where whoever writes
+    may give files away; or makes a new one.
+
+    Args:
+        target: no link.
+        check: raises where the file must stay after all; called when the new one is ready.
+
+    Raises:
+        OSError: it cannot be written, or cannot take that place.
+    """
+    beside = write_beside(target, data)
     try:
-        with beside.open("xb") as file:
-            file.write(data)
         if target.exists():
+            before = target.stat()
             if sys.platform != "win32":
                 with suppress(OSError):
-                    os.chown(beside, target.stat().st_uid, target.stat().st_gid)
-            shutil.copymode(target, beside)
+                    os.chown(beside, before.st_uid, before.st_gid)
+            beside.chmod(stat.S_IMODE(before.st_mode))
+        check()
         beside.replace(target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def write_beside(target: Path, data: bytes) -> Path:
+    """Writes a new file into the folder of another one, all the way to the disk; nobody else may read it where the
+    other one is there, whose own mode may say so.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = target.parent / f".gesso-{os.urandom(8).hex()}"
+    mode = 0o600 if target.exists() else 0o666
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return beside
 
 
 def _is_replaceable(path: Path) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gesso.errors import GessoError, OptionError, TextError
+from gesso.whole_file import replace_file, write_beside
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -101,30 +102,14 @@ def write_atomically(path: Path, old: bytes, new: bytes) -> None:
         if target.stat().st_nlink > 1:
             _overwrite(path, target, old, new)
         else:
-            _replace(path, target, old, new)
+            replace_file(target, new, lambda: _check_unchanged(path, target.read_bytes(), old))
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # a disk that is full names none
         raise
 
 
-def _replace(path: Path, target: Path, old: bytes, new: bytes) -> None:
-    import shutil
-
-    beside = _write_beside(target, new)
-    try:
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):
-                os.chown(beside, target.stat().st_uid, target.stat().st_gid)
-        shutil.copymode(target, beside)
-        _check_unchanged(path, target.read_bytes(), old)
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
 def _overwrite(path: Path, target: Path, old: bytes, new: bytes) -> None:
-    beside, intact = _write_beside(target, old), True
+    beside, intact = write_beside(target, old), True
     try:
         with target.open("r+b", buffering=0) as file:
             _check_unchanged(path, file.read(), old)
@@ -143,22 +128,6 @@ def _overwrite(path: Path, target: Path, old: bytes, new: bytes) -> None:
     finally:
         if intact:
             beside.unlink(missing_ok=True)
-
-
-def _write_beside(target: Path, data: bytes) -> Path:
-    """Writes a new file into the same folder, all the way to the disk."""
-    import tempfile
-
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".gesso-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
 
 
 def _write_over(file: "FileIO", data: bytes) -> None:
