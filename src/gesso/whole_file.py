@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-_ONLY_ITSELF = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
+_IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 """Errors of a folder that takes no files, of one that lets nobody take a stranger's place, and of a mounted file."""
 
 
@@ -28,7 +28,7 @@ def write_whole(path: Path, data: bytes) -> None:
                 replace_file(Path(os.path.realpath(path)), data)
                 return
         except OSError as error:
-            if error.errno not in _ONLY_ITSELF:
+            if error.errno not in _IRREPLACEABLE:
                 raise
         path.write_bytes(data)
     except OSError as error:

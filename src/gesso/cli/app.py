@@ -18,7 +18,7 @@ from gesso.cli.deploy import deploy
 from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
-from gesso.cli.failure import fail, lack_of_machine
+from gesso.cli.failure import fail, memory_failure
 from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
@@ -177,7 +177,7 @@ def _unforeseen(error: Exception, command: Any, arguments: Sequence[str]) -> int
     # A signal's KeyboardInterrupt that something on the way made another error of.
     if SIGNALS.received is not None:
         return INTERRUPTED
-    lack = lack_of_machine(error)
-    if lack is None:
+    message = memory_failure(error)
+    if message is None:
         raise error
-    return fail(error, lack, 1, command, arguments)
+    return fail(error, message, 1, command, arguments)

@@ -40,7 +40,7 @@ def fail(
     return code
 
 
-def lack_of_machine(error: Exception) -> str | None:
+def memory_failure(error: Exception) -> str | None:
     """Returns one line about memory that is used up, which also keeps libraries from being loaded; None where an error
     tells of something else."""
     text = (str(error).strip().splitlines() or [""])[-1 if isinstance(error, ImportError) else 0]

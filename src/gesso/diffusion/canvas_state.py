@@ -153,7 +153,6 @@ class CanvasState:
         """Steps that took a second pass, over all attempts."""
         self.converged = False
         self._uniform_C: Tensor | None = None
-        self._never = torch.tensor(rules.logits_processing.never, dtype=torch.int64)
 
     @property
     def width(self) -> int:
@@ -276,10 +275,8 @@ class CanvasState:
     def _banned(self, tokens_C: Tensor) -> Tensor:
         """Returns where the request's biases or the pins forbid these tokens, which a given canvas may hold, bool
         [C]."""
-        banned_C = torch.isin(tokens_C, self._never)
-        if self.pins is None:
-            return banned_C
-        return banned_C | self.pins.never_C & torch.isin(tokens_C, torch.tensor(self.pins.banned, dtype=tokens_C.dtype))
+        banned_C = _among(tokens_C, self.rules.logits_processing.never)
+        return banned_C if self.pins is None else banned_C | self.pins.never_C & _among(tokens_C, self.pins.banned)
 
     def _held(self) -> tuple[Tensor, Tensor] | None:
         """Returns the positions that hold a token in the next step, bool [C], and the tokens, int64 [C]: pins, and what
@@ -290,6 +287,11 @@ class CanvasState:
         if self.pins is None:
             return decoded_C, self.canvas_C
         return decoded_C | self.pins.held_C, torch.where(self.pins.held_C, self.pins.tokens_C, self.canvas_C)
+
+
+def _among(tokens_C: Tensor, ids: tuple[int, ...]) -> Tensor:
+    """Returns where a canvas has one of some tokens, bool [C]."""
+    return torch.isin(tokens_C, torch.tensor(ids, dtype=tokens_C.dtype))
 
 
 def _with_held(prediction: Prediction, held_C: Tensor, tokens_C: Tensor) -> Prediction:
