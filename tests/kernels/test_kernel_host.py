@@ -26,14 +26,14 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from gesso.kernels import host
 from gesso.kernels.host import library, packed
-from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.activations import BLOCK, HEADER
 from gesso.kernels.host.dots import SHIFTED, Dot
 from gesso.kernels.host.threads import share_out
 from kernels.packed_forms import ROWS, bound, forms, levels, random
 
 pytestmark = pytest.mark.numbers
 
-KINDS: list[Dot] = ["vnni512", "vnni256", "avx2", "plain"]
+KINDS: list[Dot] = ["amx", "vnni512", "vnni256", "avx2", "plain"]
 WIDTH = 256
 
 
@@ -104,9 +104,10 @@ def test_one_row_has_the_bits_that_it_has_among_others(form: Format, blocks: int
 def test_ways_to_multiply_bytes_give_the_same_bits_if_they_add_up_in_the_same_lanes(form: Format) -> None:
     parts, x = form.quantize(random(37, WIDTH)), random(ROWS, WIDTH, seed=1)
     results = {kind: packed.matmul(x, form.kernel, parts, dot=kind) for kind in kinds()}
-    assert all(torch.equal(results["plain"], result) for kind, result in results.items() if kind != "vnni512")
-    if "vnni512" in results:
-        assert torch.allclose(results["vnni512"], results["plain"], rtol=1e-5, atol=1e-4)
+    wide = {"amx", "vnni512"}
+    assert all(torch.equal(results["plain"], result) for kind, result in results.items() if kind not in wide)
+    for kind in wide & results.keys():
+        assert torch.allclose(results[kind], results["plain"], rtol=1e-5, atol=1e-4)
 
 
 @forms
@@ -291,18 +292,42 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert done.returncode == 0
 
 
-def test_activations_are_rounded_to_the_nearest_code_and_tiny_blocks_to_zero() -> None:
+def rounded_rows(x: torch.Tensor, kind: Dot) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes [M, G, 64] and scales [M, G, 1] of rounded rows, however they are laid out."""
+    rounded, (rows, width) = packed.round_rows(x, "int8", kind), x.shape
+    if kind == "amx":
+        room, held = int(rounded.held[:8].view(torch.int64)), rounded.held[HEADER:]
+        turned, scales = held[: room * width].view(-1, room, 4), held[room * width :].view(torch.float32)
+        scales = scales[: room * width // BLOCK].view(-1, room)[:, :rows]
+        return turned[:, :rows].transpose(0, 1).reshape(rows, -1, BLOCK), scales.T[..., None]
+    codes = rounded.held[: rows * width].view(rows, -1, BLOCK)
+    if kind in SHIFTED:  # against signed weights they are stored unsigned
+        codes = (codes.view(torch.uint8) ^ 128).view(torch.int8)
+    scales = rounded.held[rows * width :].view(torch.float32)
+    return codes, scales[: rows * width // BLOCK].view(rows, -1, 1)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_activations_are_rounded_to_the_nearest_code_and_tiny_blocks_to_zero(kind: Dot) -> None:
     x = random(6, WIDTH) * torch.tensor([[1.0], [1e30], [1e-30], [1.0], [1e-40], [0.0]])
     x[3] = torch.arange(WIDTH) % 255 - 127.0
     x[3, 1::2] += 0.5  # ties, which go to the even one
     x[3, ::BLOCK] = 127.0
-    rounded = packed.round_rows(x, "int8")
-    codes = rounded.held[: 6 * WIDTH].view(6, -1, BLOCK)
-    scales = rounded.held[6 * WIDTH :].view(torch.float32)[: 6 * WIDTH // BLOCK].view(6, -1, 1)
-    if library.best_dot() in SHIFTED:  # against signed weights they are stored unsigned
-        codes = (codes.view(torch.uint8) ^ 128).view(torch.int8)
+    codes, scales = rounded_rows(x, kind)
     blocks = x.unflatten(1, (-1, BLOCK))
     most = blocks.abs().amax(dim=2, keepdim=True)
     assert torch.equal(scales, most / 127)
     inverse = torch.where(most < 2.0**-120, 0.0, 127 / most)
     assert torch.equal(codes.float(), (blocks * inverse).round())
+
+
+def test_tiles_and_pytorchs_own_products_leave_one_another_alone() -> None:
+    """Both may configure the same registers (AMX); where a processor has none, nothing is shared."""
+    parts, x = Int8().quantize(random(40, WIDTH)), random(ROWS, WIDTH, seed=1)
+    left, right = random(70, 96).bfloat16(), random(50, 96, seed=1).bfloat16()
+    own, others = packed.matmul(x, "int8", parts), left @ right.T
+    for _ in range(3):
+        assert torch.equal(packed.matmul(x, "int8", parts), own)
+        assert torch.equal(left @ right.T, others)
+        assert torch.equal(packed.matmul(x[:1], "int8", parts), own[:1])
+        assert torch.equal(left @ right.T, others)

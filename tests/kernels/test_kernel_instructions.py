@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from gesso.kernels.host import library, packed
 from gesso.kernels.host.dots import Dot
-from gesso.kernels.host.llvm_ir import Writer
+from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Writer, constant, vector, zeros
 from kernels.packed_forms import ROWS, bound, forms, levels, random
 
 
@@ -38,12 +38,103 @@ def by_definition(build: Writer, start: Any, *bytes_: Any) -> Any:
     return build.call(build.module.globals[name], [start, *bytes_])
 
 
+class Tiles:
+    """AMX's instructions as they are defined, in LLVM's own words: tiles are memory of the module."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.shapes, self.tiles = (self._memory(name, size) for name, size in (("shapes", 64), ("tiles", 8 * 1024)))
+
+    @staticmethod
+    def of(module: ir.Module) -> "Tiles":
+        if not hasattr(module, "tiles_by_definition"):
+            module.tiles_by_definition = Tiles(module)
+        found: Tiles = module.tiles_by_definition
+        return found
+
+    def _memory(self, name: str, size: int) -> Any:
+        made = ir.GlobalVariable(self.module, ir.ArrayType(I8, size), f"defined_{name}")
+        made.linkage, made.initializer = "internal", ir.Constant(made.value_type, None)
+        return made
+
+    def call(self, build: Writer, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Calls a function of its own, so that compiling takes no longer."""
+        short = name.removeprefix("llvm.x86.")
+        defined = f"defined_{short}"
+        if defined not in self.module.globals:
+            inner = Writer(self.module, defined, VOID, [argument.type for argument in arguments])
+            inner.made.linkage = "internal"
+            inner.made.attributes.add("noinline")
+            getattr(self, short)(inner, *inner.made.args)
+            inner.ret_void()
+        return build.call(self.module.globals[defined], arguments)
+
+    def _begin(self, build: Writer, memory: Any) -> Any:
+        return build.inttoptr(build.ptrtoint(memory, I64), POINTER)  # without the type that llvmlite gives it
+
+    def _at(self, build: Writer, tile: Any) -> Any:
+        return build.at(self._begin(build, self.tiles), build.mul(build.zext(tile, I64), constant(1024)), I8)
+
+    def _rows(self, build: Writer, tile: Any) -> Any:
+        place = build.add(build.zext(tile, I64), constant(48))
+        return build.zext(build.read(self._begin(build, self.shapes), I8, place), I64)
+
+    def _width(self, build: Writer, tile: Any) -> Any:
+        place = build.add(build.mul(build.zext(tile, I64), constant(2)), constant(16))
+        return build.zext(build.read(self._begin(build, self.shapes), I8, place), I64)
+
+    def ldtilecfg(self, build: Writer, shapes: Any) -> None:
+        build.write(build.read(shapes, vector(I8, 64)), self._begin(build, self.shapes))
+
+    def tilerelease(self, build: Writer) -> None:
+        build.write(zeros(vector(I8, 64)), self._begin(build, self.shapes))
+
+    def tilezero(self, build: Writer, tile: Any) -> None:
+        loop = Loop(build, constant(0), constant(1024))
+        build.write(constant(0, I8), self._at(build, tile), loop.index)
+        loop.close()
+
+    def _copy(self, build: Writer, tile: Any, address: Any, stride: Any, *, loads: bool) -> None:
+        rows = Loop(build, constant(0), self._rows(build, tile))
+        columns = Loop(build, constant(0), self._width(build, tile))
+        inside = build.at(self._at(build, tile), build.mul(rows.index, constant(64)), I8)
+        outside = build.at(address, build.mul(rows.index, stride), I8)
+        source, target = (outside, inside) if loads else (inside, outside)
+        build.write(build.read(source, I8, columns.index), target, columns.index)
+        columns.close()
+        rows.close()
+
+    def tileloadd64(self, build: Writer, tile: Any, address: Any, stride: Any) -> None:
+        self._copy(build, tile, address, stride, loads=True)
+
+    def tilestored64(self, build: Writer, tile: Any, address: Any, stride: Any) -> None:
+        self._copy(build, tile, address, stride, loads=False)
+
+    def tdpbssd(self, build: Writer, total: Any, first: Any, second: Any) -> None:
+        row = Loop(build, constant(0), self._rows(build, total))
+        column = Loop(build, constant(0), build.udiv(self._width(build, total), constant(4)))
+        place = build.add(build.mul(row.index, constant(16)), column.index)
+        inner = Loop(
+            build, constant(0), self._width(build, first), carried=[build.read(self._at(build, total), I32, place)]
+        )
+        of_first = build.add(build.mul(row.index, constant(64)), inner.index)
+        word = build.add(build.mul(build.udiv(inner.index, constant(4)), constant(16)), column.index)
+        of_second = build.add(build.mul(word, constant(4)), build.urem(inner.index, constant(4)))
+        bytes_ = build.read(self._at(build, first), I8, of_first), build.read(self._at(build, second), I8, of_second)
+        inner.close(build.add(inner.carried[0], build.mul(*(build.sext(byte, I32) for byte in bytes_))))
+        build.write(inner.carried[0], self._at(build, total), place)
+        column.close()
+        row.close()
+
+
 @functools.cache
 def defined_kernels(name: str, kind: Dot) -> library.Kernels:
     """Compiles a format's kernels with the definition in the instruction's place."""
     own = Writer.own
 
     def defined(build: Writer, name: str, result: Any, *arguments: Any) -> Any:
+        if "tile" in name or "tdpb" in name:
+            return Tiles.of(build.module).call(build, name, arguments)
         return by_definition(build, *arguments) if "vpdpbusd" in name else own(build, name, result, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +143,7 @@ def defined_kernels(name: str, kind: Dot) -> library.Kernels:
 
 
 @forms
-@pytest.mark.parametrize("kind", ["vnni512", "vnni256"])
+@pytest.mark.parametrize("kind", ["amx", "vnni512", "vnni256"])
 @pytest.mark.parametrize("blocks", [2, 12])
 def test_instructions_that_this_processor_may_lack_are_used_as_they_are_defined(
     form: Format, kind: Dot, blocks: int, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,11 @@
 `BLOCK` neighbouring features of a row share a scale, the largest magnitude over 127: a feature is off by half a scale
 at most. Beside codes and scales stands each block's sum, which a format with offsets multiplies them by. A row's codes
 depend on that row alone; a number that is not finite makes its block's scale not finite.
+
+For products in tiles, rows are written turned: four neighbours of a row, then those of the next row, and so on.
 """
+
+import functools
 
 from llvmlite import ir
 
@@ -15,11 +19,11 @@ from gesso.kernels.host.llvm_ir import (
     POINTER,
     VOID,
     Loop,
+    Value,
     Writer,
     constant,
     constants,
     vector,
-    zeros,
 )
 
 BLOCK = 64
@@ -34,6 +38,12 @@ ONES, ONES_BITS = 1.5 * 2**23, 0x4B400000
 """A float between 2**23 and 2**24, where neighbours are one apart, and its bits."""
 
 
+HEADER = 64
+"""Bytes before the codes of turned rows, which begin with how many rows there is room for, 64 bits."""
+_WORD = 4
+"""Neighbours that stay side by side where rows are turned."""
+
+
 def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows `begin` to `end`.
 
@@ -44,9 +54,58 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     """
     build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
     x, blocks, begin, end, codes, scales, sums = build.made.args
-    floats, wholes, part = vector(F32, LANES), vector(I32, LANES), BLOCK // LANES
     rows = Loop(build, build.mul(begin, blocks), build.mul(end, blocks))  # all blocks of all rows lie in a row
     first = build.mul(rows.index, constant(BLOCK))
+    rounded, scale, totals = _round_block(build, x, first)
+    for i, code in enumerate(rounded):
+        stored = build.xor(code, constants([-128] * LANES, I8)) if shifted else code
+        build.write(stored, codes, build.add(first, constant(LANES * i)))
+    build.write(scale, scales, rows.index)
+    build.write(_sum_of(build, totals, scale), sums, rows.index)
+    rows.close()
+    build.ret_void()
+
+
+def write_turn_rows(module: ir.Module, name: str, parts: int) -> None:
+    """Writes a kernel that rounds rows as that of `write_round_rows` does, and writes them turned.
+
+    Args of the kernel: the same, but codes [16 G, M', 4] signed, behind `HEADER` bytes that begin with M', the rows
+    that there is room for; scales float [G, M'] and sums float [G, parts, M'].
+
+    Args:
+        parts: of a block, each with a sum of its own.
+    """
+    build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
+    x, blocks, begin, end, codes, scales, sums = build.made.args
+    room, codes = build.read(codes, I64), build.at(codes, constant(HEADER), I8)
+    rows = Loop(build, begin, end)
+    block = Loop(build, constant(0), blocks)
+    first = build.mul(build.add(build.mul(rows.index, blocks), block.index), constant(BLOCK))
+    rounded, scale, totals = _round_block(build, x, first)
+    words = LANES // _WORD
+    for i, code in enumerate(rounded):
+        held = build.bitcast(code, vector(I32, words))
+        for j in range(words):
+            place = build.add(build.mul(block.index, constant(BLOCK // _WORD)), constant(words * i + j))
+            word = build.extract_element(held, constant(j, I32))
+            build.write(word, codes, build.add(build.mul(place, room), rows.index))
+    build.write(scale, scales, build.add(build.mul(block.index, room), rows.index))
+    each = len(totals) // parts
+    for part in range(parts):
+        place = build.add(build.mul(block.index, constant(parts)), constant(part))
+        total = _sum_of(build, totals[part * each : (part + 1) * each], scale)
+        build.write(total, sums, build.add(build.mul(place, room), rows.index))
+    block.close()
+    rows.close()
+    build.ret_void()
+
+
+def _round_block(build: Writer, x: Value, first: Value) -> tuple[list[Value], Value, list[Value]]:
+    """Rounds the block that begins at `first`.
+
+    Returns its codes, signed, sixteen at a time, its scale, and the codes as whole numbers of 32 bits.
+    """
+    floats, wholes, part = vector(F32, LANES), vector(I32, LANES), BLOCK // LANES
     read = [build.read(x, floats, build.add(first, constant(LANES * i))) for i in range(part)]
     # Magnitudes are in order as their bits are, read as whole numbers, with infinity and NaN above all others: that
     # takes an instruction where a maximum of floats, which has NaN and two zeros to think of, takes many.
@@ -60,18 +119,16 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     inverse = build.splat(
         build.select(build.fcmp_ordered("<", most, ir.Constant(F32, LEAST)), none, build.fdiv(top, most)), LANES
     )
-    total = zeros(wholes)
-    for i, piece in enumerate(read):
+    codes, rounded = [], []
+    for piece in read:
         # Added to a number whose last bit counts ones, a float is rounded to the nearest whole number, even at a tie.
         shifted_up = build.fadd(build.fmul(piece, inverse), constants([ONES] * LANES, F32))
-        whole = build.sub(build.bitcast(shifted_up, wholes), constants([ONES_BITS] * LANES, I32))
-        total = build.add(total, whole)
-        code = build.trunc(whole, vector(I8, LANES))
-        if shifted:
-            code = build.xor(code, constants([-128] * LANES, I8))
-        build.write(code, codes, build.add(first, constant(LANES * i)))
-    sum_ = build.own("llvm.vector.reduce.add.v16i32", I32, total)
-    build.write(scale, scales, rows.index)
-    build.write(build.fmul(build.sitofp(sum_, F32), scale), sums, rows.index)
-    rows.close()
-    build.ret_void()
+        rounded.append(build.sub(build.bitcast(shifted_up, wholes), constants([ONES_BITS] * LANES, I32)))
+        codes.append(build.trunc(rounded[-1], vector(I8, LANES)))
+    return codes, scale, rounded
+
+
+def _sum_of(build: Writer, codes: list[Value], scale: Value) -> Value:
+    """Adds codes up, times their scale."""
+    total = functools.reduce(build.add, codes)
+    return build.fmul(build.sitofp(build.own("llvm.vector.reduce.add.v16i32", I32, total), F32), scale)

@@ -10,8 +10,9 @@ from llvmlite import ir
 from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.llvm_ir import F32, I1, I8, I16, I32, Value, Writer, constant, constants, vector, zeros
 
-Dot = Literal["vnni512", "vnni256", "avx2", "plain"]
-"""How bytes are multiplied: 64 or 32 at a time by one instruction, by AVX2's pairs, or in LLVM's own words."""
+Dot = Literal["amx", "vnni512", "vnni256", "avx2", "plain"]
+"""How bytes are multiplied: in tiles of 16 times 64, 64 or 32 at a time by one instruction, by AVX2's pairs, or in
+LLVM's own words."""
 BYTES, WHOLES, FLOATS = vector(I8, BLOCK), vector(I32, LANES), vector(F32, LANES)
 _HALF, _WORDS, _NARROW, _WIDE = vector(I32, LANES // 2), vector(I16, LANES), vector(I8, BLOCK // 2), vector(I16, BLOCK)
 PAIRS, SUMS = "llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from llvmlite import binding, ir
 
-from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host import amx
+from gesso.kernels.host.activations import write_round_rows, write_turn_rows
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
 from gesso.kernels.host.calls import write_multiply_all
@@ -46,6 +47,8 @@ from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
+from gesso.kernels.host.tile_products import write_multiply_tiles
+from gesso.kernels.host.tile_unpacking import parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Kernels:
 def best_dot() -> Dot:
     """Returns the best way that the processor has to multiply bytes."""
     known = features()
+    if amx.available():
+        return "amx"
     if known.get("avx512vnni") and known.get("avx512bw") and known.get("avx512vl"):
         return "vnni512"
     if known.get("avxvnni"):
@@ -73,8 +78,12 @@ def kernels(name: str, kind: Dot) -> Kernels:
     """Compiles the kernels that multiply by a format of `LAYOUTS`."""
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
-    write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
-    (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
+    if kind == "amx":
+        write_turn_rows(module, "round_rows", parts_of(layout))
+        write_multiply_tiles(module, "multiply", layout)
+    else:
+        write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
+        (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
     address = compile_module(module)
     return Kernels(round_rows(address("round_rows")), address("multiply"))

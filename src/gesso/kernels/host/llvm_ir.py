@@ -89,6 +89,10 @@ class Writer(ir.IRBuilder):  # type: ignore[misc]
         ask = declare(self.module, "llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32])
         self.call(ask, [address, read, near, data])
 
+    def least(self, a: Value, b: Value) -> Value:
+        """Returns the lesser of two whole numbers."""
+        return self.select(self.icmp_signed("<", a, b), a, b)
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """Computes a * b + c, rounded once."""
         return self.own(f"llvm.fma.v{a.type.count}f32", a.type, a, b, c)

@@ -8,6 +8,7 @@ weights are no whole numbers, they stay in fp32 (`float_products`).
     M rows, sorted by group   E groups   N what comes out   D what goes in
 """
 
+import ctypes
 import functools
 import threading
 from array import array
@@ -17,7 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.activations import BLOCK, HEADER
+from gesso.kernels.host.amx import SIDE
 from gesso.kernels.host.calls import units, words
 from gesso.kernels.host.compilation import features
 from gesso.kernels.host.dots import Dot
@@ -26,9 +28,13 @@ from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.pieces import TILES
 from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import product_threads, share_out, share_units
+from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
 """Products, and activations, that one thread is done with sooner than others could be asked to help."""
+
+APART = 256
+"""Rows so many apart, or a multiple, would lie in the same places of a cache."""
 
 
 @functools.lru_cache(1024)
@@ -68,7 +74,7 @@ class RoundedRows(NamedTuple):
     """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
     held: Tensor
-    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes; or numbers [M, D]."""
+    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes, or the same turned; or numbers [M, D]."""
     rows: int
     width: int
     found: str
@@ -85,11 +91,32 @@ def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRo
     blocks, dot = width // BLOCK, dot or best_dot()
     source, codes = x_MD.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
-        return RoundedRows(x_MD, rows, width, found, dot, (source, source, source))
+        way: Dot = "vnni512" if dot == "amx" else dot  # tiles are of whole numbers
+        return RoundedRows(x_MD, rows, width, found, way, (source, source, source))
+    if dot == "amx":
+        return _room_to_turn(x_MD, found)
     held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8, device=x_MD.device)
     begin = held.data_ptr()
     places = begin, begin + codes, begin + codes + 4 * rows * blocks
     return RoundedRows(held, rows, width, found, dot, places)
+
+
+def _room_to_turn(x_MD: Tensor, found: str) -> RoundedRows:
+    """Returns memory for rows that are written turned (see `activations`). Sixteen rows are read from any one on: those
+    behind the last are multiplied by zero."""
+    (rows, width), parts = x_MD.shape, parts_of(LAYOUTS[found])
+    room, blocks = rows, width // BLOCK
+    if rows > 1:
+        room = -(-(rows + SIDE - 1) // SIDE) * SIDE
+        room += SIDE if room % APART == 0 else 0
+    codes, scales = HEADER + room * width, 4 * room * blocks
+    held = torch.empty(codes + scales * (1 + parts), dtype=torch.int8, device=x_MD.device)
+    if rows > 1:
+        held[codes:].view(torch.float32).view(-1, room)[:, rows:] = 0.0
+    begin = held.data_ptr()
+    ctypes.c_int64.from_address(begin).value = room
+    places = begin, begin + codes, begin + codes + scales
+    return RoundedRows(held, rows, width, found, "amx", places)
 
 
 def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
@@ -146,7 +173,7 @@ def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
 
 def room_of(rounded: RoundedRows) -> int:
     """Returns how many floats of scratch memory a thread needs that multiplies by these rows."""
-    return scratch_size(rounded.dot, rounded.width // BLOCK)
+    return tile_scratch_size() if rounded.dot == "amx" else scratch_size(rounded.dot, rounded.width // BLOCK)
 
 
 def job_of(

@@ -46,7 +46,7 @@ class _Packer(Writer):
             return self.bfloat16(self.read(self.weights, vector(I16, LANES), index))
         return self.read(self.weights, FLOATS, index)
 
-    def least(self, values: list[Value], *, most: bool) -> Value:
+    def extreme(self, values: list[Value], *, most: bool) -> Value:
         """Returns the smallest, or largest, number of several vectors; not a number where one is not."""
         word = "maximum" if most else "minimum"
         found = values[0]
@@ -89,8 +89,8 @@ def write_pack_int4(module: ir.Module, name: str, group_size: int, *, half: bool
     first, parts = build.mul(groups.index, constant(group_size)), group_size // LANES
     weights = [build.piece(build.add(first, constant(LANES * i))) for i in range(parts)]
     none = ir.Constant(F32, 0.0)
-    low = build.own("llvm.minimum.f32", F32, build.least(weights, most=False), none)
-    high = build.own("llvm.maximum.f32", F32, build.least(weights, most=True), none)
+    low = build.own("llvm.minimum.f32", F32, build.extreme(weights, most=False), none)
+    high = build.own("llvm.maximum.f32", F32, build.extreme(weights, most=True), none)
     scale_bits, scale = build.rounded(build.fdiv(build.fsub(high, low), ir.Constant(F32, 15.0)))
     offset_bits, offset = build.rounded(low)
     build.write(scale_bits, build.scales, groups.index)
@@ -118,7 +118,7 @@ def write_pack_int8(module: ir.Module, name: str, *, half: bool) -> None:
     largest = Loop(build, constant(0), build.features, step=LANES, carried=[zeros(FLOATS)])
     size = build.own("llvm.fabs.v16f32", FLOATS, build.piece(build.add(first, largest.index)))
     largest.close(build.own("llvm.maximum.v16f32", FLOATS, largest.carried[0], size))
-    scale = build.fdiv(build.least(largest.carried, most=True), ir.Constant(F32, 127.0))
+    scale = build.fdiv(build.extreme(largest.carried, most=True), ir.Constant(F32, 127.0))
     build.write(scale, build.scales, rows.index)
     divisor = build.splat(build.own("llvm.maxnum.f32", F32, scale, ir.Constant(F32, TINY)), LANES)
     scales = build.splat(scale, LANES)

@@ -13,12 +13,15 @@ from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
 
 TILES: dict[Dot, dict[int, int]] = {
+    "amx": dict.fromkeys(range(16, 0, -1), 16),
     "vnni512": {8: 2, 4: 4, 2: 4, 1: 4},
     "vnni256": {4: 1, 2: 2, 1: 4},
     "avx2": {4: 1, 2: 2, 1: 4},
     "plain": {4: 1, 2: 2, 1: 4},
 }
 """Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
+LINE = 64
+"""Bytes of a line of a cache."""
 NEAR = 64
 """Rows of a matrix that all rows of activations of its own are multiplied by before the next ones: they stay in a near
 cache."""
@@ -37,13 +40,13 @@ def write_over_pieces(
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     x, x_scales, x_sums, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
-    run = _Run(build, pieces, count)
+    run = Run(build, pieces, count)
     before = build.mul(run.matrix, columns)  # rows of the matrices that come before
     tiles = Loop(build, begin, end, step=NEAR)
     last = build.add(tiles.index, constant(NEAR))
     last = build.select(build.icmp_signed("<", last, end), last, end)
     loop = Loop(build, run.first, run.end)
-    row, size, first_out = (build.read(pieces, I64, _place_of(build, loop.index, word)) for word in (ROW, SIZE, OUT))
+    row, size, first_out = (build.read(pieces, I64, word_of(build, loop.index, word)) for word in (ROW, SIZE, OUT))
     shift = build.mul(row, blocks)
     rows = [
         build.at(x, build.mul(shift, constant(BLOCK)), x_kind),
@@ -65,11 +68,12 @@ def write_over_pieces(
     build.ret_void()
 
 
-def _place_of(build: Writer, piece: Value, word: int) -> Value:
+def word_of(build: Writer, piece: Value, word: int) -> Value:
+    """Returns where a word of a piece stands."""
     return build.add(build.mul(piece, constant(4)), constant(word))
 
 
-class _Run:
+class Run:
     """Goes through the pieces by matrix: those of one stand side by side, and share what of it is in a near cache.
 
     What is built between making it and `close` is done for each matrix, and its pieces `first` to before `end`.
@@ -84,7 +88,7 @@ class _Run:
         self.first.add_incoming(constant(0), before)
         build.cbranch(build.icmp_signed("<", self.first, count), some, self._done)
         build.position_at_end(some)
-        self.matrix = build.read(pieces, I64, _place_of(build, self.first, MATRIX))
+        self.matrix = build.read(pieces, I64, word_of(build, self.first, MATRIX))
         following = build.add(self.first, constant(1))
         build.branch(scan)
         build.position_at_end(scan)
@@ -92,7 +96,7 @@ class _Run:
         self.end.add_incoming(following, some)
         build.cbranch(build.icmp_signed("<", self.end, count), look, found)
         build.position_at_end(look)
-        same = build.icmp_signed("==", build.read(pieces, I64, _place_of(build, self.end, MATRIX)), self.matrix)
+        same = build.icmp_signed("==", build.read(pieces, I64, word_of(build, self.end, MATRIX)), self.matrix)
         following = build.add(self.end, constant(1))
         self.end.add_incoming(following, look)
         build.cbranch(same, scan, found)

@@ -31,11 +31,10 @@ from gesso.kernels.host.llvm_ir import (
     vector,
     zeros,
 )
-from gesso.kernels.host.pieces import TILES, write_over_pieces
+from gesso.kernels.host.pieces import LINE, TILES, write_over_pieces
 
-AHEAD, MORE, LINE = 4608, 2048, 64
-"""Bytes that memory is asked for ahead where rows are narrow, or behind the rows at hand, and those of a line of a
-cache."""
+AHEAD, MORE = 4608, 2048
+"""Bytes that memory is asked for ahead where rows are narrow, or behind the rows at hand."""
 WIDE = 8192
 """Bytes of the rows at hand from which on they would drive one another out of the first cache, of which 4,096 bytes
 apart lies in the same places."""
