@@ -26,7 +26,7 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from gesso.kernels import host
 from gesso.kernels.host import library, packed
-from gesso.kernels.host.activations import BLOCK, HEADER
+from gesso.kernels.host.activations import BLOCK, GROUP
 from gesso.kernels.host.dots import SHIFTED, Dot
 from gesso.kernels.host.threads import share_out
 from kernels.packed_forms import ROWS, bound, forms, levels, random
@@ -296,10 +296,11 @@ def rounded_rows(x: torch.Tensor, kind: Dot) -> tuple[torch.Tensor, torch.Tensor
     """Codes [M, G, 64] and scales [M, G, 1] of rounded rows, however they are laid out."""
     rounded, (rows, width) = packed.round_rows(x, "int8", kind), x.shape
     if kind == "amx":
-        room, held = int(rounded.held[:8].view(torch.int64)), rounded.held[HEADER:]
-        turned, scales = held[: room * width].view(-1, room, 4), held[room * width :].view(torch.float32)
-        scales = scales[: room * width // BLOCK].view(-1, room)[:, :rows]
-        return turned[:, :rows].transpose(0, 1).reshape(rows, -1, BLOCK), scales.T[..., None]
+        groups = -(-rows // GROUP)
+        size = groups * GROUP * width
+        turned, scales = rounded.held[:size].view(groups, -1, GROUP, 4), rounded.held[size:].view(torch.float32)
+        scales = scales[: size // BLOCK].view(groups, -1, GROUP).transpose(1, 2).flatten(0, 1)
+        return turned.transpose(1, 2).reshape(groups * GROUP, -1, BLOCK)[:rows], scales[:rows, :, None]
     codes = rounded.held[: rows * width].view(rows, -1, BLOCK)
     if kind in SHIFTED:  # against signed weights they are stored unsigned
         codes = (codes.view(torch.uint8) ^ 128).view(torch.int8)

@@ -14,9 +14,10 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from llvmlite import ir
 
-from gesso.kernels.host import library, packed
+from gesso.kernels.host import amx, library, packed
 from gesso.kernels.host.dots import Dot
-from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Writer, constant, vector, zeros
+from gesso.kernels.host.llvm_ir import F32, I8, I16, I32, I64, POINTER, VOID, Loop, Writer, constant, vector, zeros
+from gesso.kernels.host.mix import ByteMixture
 from kernels.packed_forms import ROWS, bound, forms, levels, random
 
 
@@ -126,10 +127,30 @@ class Tiles:
         column.close()
         row.close()
 
+    def tdpbf16ps(self, build: Writer, total: Any, first: Any, second: Any) -> None:
+        row = Loop(build, constant(0), self._rows(build, total))
+        column = Loop(build, constant(0), build.udiv(self._width(build, total), constant(4)))
+        place = build.add(build.mul(row.index, constant(16)), column.index)
+        begin, width = (
+            build.read(self._at(build, total), F32, place),
+            build.udiv(self._width(build, first), constant(2)),
+        )
+        inner = Loop(build, constant(0), width, carried=[begin])
+        of_first = build.add(build.mul(row.index, constant(32)), inner.index)
+        word = build.add(build.mul(build.udiv(inner.index, constant(2)), constant(16)), column.index)
+        of_second = build.add(build.mul(word, constant(2)), build.urem(inner.index, constant(2)))
+        factors = [
+            build.bfloat16(build.read(self._at(build, tile), I16, place))
+            for tile, place in ((first, of_first), (second, of_second))
+        ]
+        inner.close(build.fadd(inner.carried[0], build.fmul(*factors)))
+        build.write(inner.carried[0], self._at(build, total), place)
+        column.close()
+        row.close()
 
-@functools.cache
-def defined_kernels(name: str, kind: Dot) -> library.Kernels:
-    """Compiles a format's kernels with the definition in the instruction's place."""
+
+def with_definitions(patch: pytest.MonkeyPatch) -> None:
+    """Puts definitions in the place of instructions."""
     own = Writer.own
 
     def defined(build: Writer, name: str, result: Any, *arguments: Any) -> Any:
@@ -137,9 +158,25 @@ def defined_kernels(name: str, kind: Dot) -> library.Kernels:
             return Tiles.of(build.module).call(build, name, arguments)
         return by_definition(build, *arguments) if "vpdpbusd" in name else own(build, name, result, *arguments)
 
+    patch.setattr(Writer, "own", defined)
+
+
+@functools.cache
+def defined_kernels(name: str, kind: Dot) -> library.Kernels:
+    """Compiles a format's kernels with the definition in the instruction's place."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Writer, "own", defined)
+        with_definitions(patch)
         return library.kernels.__wrapped__(name, kind)
+
+
+TILE_MIXING = library.tile_mixing
+
+
+@functools.cache
+def defined_mixing() -> library.TileMixing:
+    with pytest.MonkeyPatch.context() as patch:
+        with_definitions(patch)
+        return TILE_MIXING.__wrapped__()
 
 
 @forms
@@ -158,3 +195,37 @@ def test_instructions_that_this_processor_may_lack_are_used_as_they_are_defined(
     assert torch.equal(torch.cat(rows), found)
     if kind == "vnni256":
         assert torch.equal(found, packed.matmul(x, form.kernel, parts, dot="plain"))
+
+
+def mixed(weights: torch.Tensor, factors: torch.Tensor, codes: torch.Tensor) -> ByteMixture:
+    found = ByteMixture(len(weights), codes.shape[1])
+    found.add(weights, factors, codes)
+    return found
+
+
+@pytest.mark.parametrize("defined", [True, False], ids=["by definition", "by AMX"])
+@pytest.mark.parametrize(("count", "table", "width"), [(21, 100, 64), (5, 33, 128), (3, 1100, 64), (16, 32, 64)])
+def test_rows_of_bytes_are_mixed(
+    count: int, table: int, width: int, defined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen bits of a weight count; a mixture's bits are its own; what was mixed before is shrunk."""
+    if defined:
+        monkeypatch.setattr(library, "tile_mixing", defined_mixing)
+    elif not amx.available():
+        pytest.skip("this processor has no AMX")
+    weights, factors = random(count, table + 7).abs()[:, :table], random(table, seed=1).abs()
+    codes = (random(table, width, seed=2) * 40).clamp(-127, 127).to(torch.int8)
+    products = weights.double() * factors.double()
+    exact, bound = products @ codes.double(), 2.0**-16 * products @ codes.abs().double()
+    found = mixed(weights, factors, codes)
+    assert ((found.take() - exact).abs() <= bound).all()
+    rows = [mixed(row[None], factors, codes).take()[0] for row in weights]
+    assert torch.equal(found.take(), torch.stack(rows))
+    shrink = torch.rand(count, 1, generator=torch.Generator().manual_seed(3))
+    before = found.take().clone()
+    found.shrink(torch.ones(count, 1))
+    assert torch.equal(found.take(), before)
+    found.shrink(shrink)
+    assert torch.equal(found.take(), before * shrink)
+    found.add(weights, factors, codes)
+    assert ((found.take() - exact * (1 + shrink.double())).abs() <= 2 * bound).all()

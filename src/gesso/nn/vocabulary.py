@@ -76,6 +76,21 @@ class TableSlice:
         return linear(weights_Nn.to(self._rows_nD.dtype), self._rows_nD.T)
 
 
+class Mixture:
+    """Adds up rows of the table, each times a weight, a part of the table after another."""
+
+    def __init__(self, rows: int, width: int, device: torch.device) -> None:
+        self._mixed_ND = torch.zeros(rows, width, dtype=torch.float32, device=device)
+
+    def add(self, shrink_N1: Tensor, weights_Nn: Tensor, table: TableSlice) -> None:
+        """Multiplies what there is by `shrink_N1`, and adds rows of the table times their weights."""
+        self._mixed_ND.mul_(shrink_N1).add_(table.mix(weights_Nn))
+
+    def take(self) -> Tensor:
+        """Returns the mixtures, [N, D] in fp32."""
+        return self._mixed_ND
+
+
 class Vocabulary(nn.Module):
     """Holds the tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
 
@@ -107,6 +122,10 @@ class Vocabulary(nn.Module):
     def slice(self, begin: int, end: int) -> "TableSlice":
         """Returns the part of the table from `begin` to before `end`, or to its own end."""
         return TableSlice(self.rows_between(begin, end))
+
+    def mixture(self, rows: int, device: torch.device) -> Mixture:
+        """Begins to mix rows of the table, for so many positions."""
+        return Mixture(rows, self.width, device)
 
     def chunk(self, device: torch.device) -> int:
         """Returns the number of tokens that are scored at a time, whole blocks."""
@@ -207,7 +226,7 @@ class Vocabulary(nn.Module):
         total_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         weighted_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixed_ND = torch.zeros(rows, self.width if mix else 0, dtype=torch.float32, device=device)
+        mixture = self.mixture(rows, device) if mix else Mixture(rows, 0, device)
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):
@@ -229,11 +248,11 @@ class Vocabulary(nn.Module):
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
             if mix:
-                mixed_ND.mul_(shrink).add_(table.mix(p[:, :count]))
+                mixture.add(shrink, p[:, :count], table)
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
-        return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND)
+        return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixture.take())
 
     def _draw(self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, uniform_N: Tensor) -> Tensor:
         """Samples by inverse distribution function in two strides: first the block, then the token in it."""

@@ -3,14 +3,14 @@
 llvmlite brings LLVM along as a wheel, so that no compiler is asked for. (`products` has the arithmetic, `packed` what
 the rest of gesso calls.)
 
-`llvm_ir` -> `activations`, `dots`, `layouts`, `pieces`, `amx` -> `products`, `tile_unpacking` and `tile_products` (the
-same by AMX), `float_products`, `scans`, `packing` -> `library` and `gradients` (training: `norm_gradients`,
-`block_gradients`, `gated`, `mixtures`, `softmax`), which compile by `compilation`; `threads`, `team` (helpers) and
-`calls` (several products as one job). `packed` (multiply) and `pack` call them. `compositions`, `pair_lists` and
-`refinements` compute what automata are made of; `norms`, `normed`, `small_products`, `gated`, `choices` (of experts)
-and `one_query` (attention) what stands between products; `steps` and `step_kernels` a list of calls and jobs, one after
-the other. `bfloat16` multiplies numbers that are not packed, by `bfloat16_products` over `bfloat16_slabs` (what each
-thread computes).
+`llvm_ir` -> `words`, `activations`, `dots`, `layouts`, `pieces`, `amx` -> `products`, `tile_unpacking`, `tile_rows` and
+`tile_products` (the same by AMX), `tile_mixing` (which `mix` calls), `float_products`, `scans`, `packing` -> `library`
+and `gradients` (training: `norm_gradients`, `block_gradients`, `gated`, `mixtures`, `softmax`), which compile by
+`compilation`; `threads`, `team` (helpers) and `calls` (several products as one job). `packed` (multiply) and `pack`
+call them. `compositions`, `pair_lists` and `refinements` compute what automata are made of; `norms`, `normed`,
+`small_products`, `gated`, `choices` (of experts) and `one_query` (attention) what stands between products; `steps` and
+`step_kernels` a list of calls and jobs, one after the other. `bfloat16` multiplies numbers that are not packed, by
+`bfloat16_products` over `bfloat16_slabs` (what each thread computes).
 """
 
 import functools

@@ -4,7 +4,7 @@
 at most. Beside codes and scales stands each block's sum, which a format with offsets multiplies them by. A row's codes
 depend on that row alone; a number that is not finite makes its block's scale not finite.
 
-For products in tiles, rows are written turned: four neighbours of a row, then those of the next row, and so on.
+For products in tiles, sixteen rows are written turned: four neighbours of a row, then those of the next row, and so on.
 """
 
 import functools
@@ -25,6 +25,7 @@ from gesso.kernels.host.llvm_ir import (
     constants,
     vector,
 )
+from gesso.kernels.host.words import OUT, SIZE, word_of
 
 BLOCK = 64
 """Features that share a scale, as many as a vector of 512 bits holds of 8 bits each."""
@@ -38,8 +39,8 @@ ONES, ONES_BITS = 1.5 * 2**23, 0x4B400000
 """A float between 2**23 and 2**24, where neighbours are one apart, and its bits."""
 
 
-HEADER = 64
-"""Bytes before the codes of turned rows, which begin with how many rows there is room for, 64 bits."""
+GROUP = 16
+"""Rows that are turned together."""
 _WORD = 4
 """Neighbours that stay side by side where rows are turned."""
 
@@ -67,37 +68,66 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
 
 
 def write_turn_rows(module: ir.Module, name: str, parts: int) -> None:
-    """Writes a kernel that rounds rows as that of `write_round_rows` does, and writes them turned.
+    """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows as `write_round_rows`'s kernel does
+    and writes them turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)`
+    gives each piece (see `pieces`) a group of its own; its rows of x are as many as come out.
 
-    Args of the kernel: the same, but codes [16 G, M', 4] signed, behind `HEADER` bytes that begin with M', the rows
-    that there is room for; scales float [G, M'] and sums float [G, parts, M'].
+    Args of the kernels: codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16], sums float
+    [groups, G, parts, 16].
 
     Args:
         parts: of a block, each with a sum of its own.
     """
     build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
-    x, blocks, begin, end, codes, scales, sums = build.made.args
-    room, codes = build.read(codes, I64), build.at(codes, constant(HEADER), I8)
+    x, blocks, begin, end, *places = build.made.args
     rows = Loop(build, begin, end)
+    group, lane = (divided(rows.index, constant(GROUP)) for divided in (build.udiv, build.urem))
+    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts)
+    rows.close()
+    build.ret_void()
+    build = Writer(module, f"{name}_pieces", VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, POINTER])
+    x, blocks, begin, end, *places, pieces = build.made.args
+    groups = Loop(build, begin, end)
+    size, first = (build.read(pieces, I64, word_of(build, groups.index, word)) for word in (SIZE, OUT))
+    lanes = Loop(build, constant(0), size)
+    row = build.add(first, lanes.index)
+    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts)
+    lanes.close()
+    groups.close()
+    build.ret_void()
+
+
+def _turn_row(
+    build: Writer, x: tuple[Value, Value], place: tuple[Value, Value, Value], written: list[Value], parts: int
+) -> None:
+    """Rounds a row and writes it.
+
+    Args:
+        x: rows, and their blocks.
+        place: the row's number, its group, and its place there.
+        written: where codes, scales and sums are.
+    """
+    (numbers, blocks), (row, group, lane), (codes, scales, sums) = x, place, written
     block = Loop(build, constant(0), blocks)
-    first = build.mul(build.add(build.mul(rows.index, blocks), block.index), constant(BLOCK))
-    rounded, scale, totals = _round_block(build, x, first)
-    words = LANES // _WORD
+    rounded, scale, totals = _round_block(build, numbers, build.mul(_of(build, row, blocks, block), constant(BLOCK)))
+    own, words = _of(build, group, blocks, block), LANES // _WORD
     for i, code in enumerate(rounded):
         held = build.bitcast(code, vector(I32, words))
         for j in range(words):
-            place = build.add(build.mul(block.index, constant(BLOCK // _WORD)), constant(words * i + j))
+            at = build.add(build.mul(own, constant(BLOCK // _WORD)), constant(words * i + j))
             word = build.extract_element(held, constant(j, I32))
-            build.write(word, codes, build.add(build.mul(place, room), rows.index))
-    build.write(scale, scales, build.add(build.mul(block.index, room), rows.index))
+            build.write(word, codes, build.add(build.mul(at, constant(GROUP)), lane))
+    build.write(scale, scales, build.add(build.mul(own, constant(GROUP)), lane))
     each = len(totals) // parts
     for part in range(parts):
-        place = build.add(build.mul(block.index, constant(parts)), constant(part))
+        at = build.add(build.mul(own, constant(parts)), constant(part))
         total = _sum_of(build, totals[part * each : (part + 1) * each], scale)
-        build.write(total, sums, build.add(build.mul(place, room), rows.index))
+        build.write(total, sums, build.add(build.mul(at, constant(GROUP)), lane))
     block.close()
-    rows.close()
-    build.ret_void()
+
+
+def _of(build: Writer, row: Value, blocks: Value, block: Loop) -> Value:
+    return build.add(build.mul(row, blocks), block.index)
 
 
 def _round_block(build: Writer, x: Value, first: Value) -> tuple[list[Value], Value, list[Value]]:

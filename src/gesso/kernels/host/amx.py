@@ -13,7 +13,7 @@ import sys
 from llvmlite import ir
 
 from gesso.kernels.host.compilation import features
-from gesso.kernels.host.llvm_ir import I8, I64, VOID, Value, Writer, constant
+from gesso.kernels.host.llvm_ir import I8, VOID, Value, Writer, constant
 
 SIDE, WIDTH = 16, 64
 """Most rows of a tile, and most bytes of each."""
@@ -25,9 +25,9 @@ _SYSTEM_CALL, _ASK, _TILES = 158, 0x1023, 18
 
 @functools.cache
 def available() -> bool:
-    """Says whether the processor has AMX for bytes and the system lets this process use it."""
-    known = features()
-    return bool(known.get("amx-int8") and known.get("amx-tile") and known.get("avx512vnni")) and _permitted()
+    """Says whether the processor has AMX, for bytes and for bfloat16, and the system lets this process use it."""
+    known, wanted = features(), ("amx-tile", "amx-int8", "amx-bf16", "avx512vnni")
+    return all(known.get(name) for name in wanted) and _permitted()
 
 
 def _permitted() -> bool:
@@ -39,8 +39,8 @@ def _permitted() -> bool:
         return False
 
 
-def write_configuration(module: ir.Module, name: str, shapes: dict[int, tuple[int, int]]) -> Value:
-    """Writes a configuration, a constant of the module.
+def configuration(shapes: dict[int, tuple[int, int]]) -> bytearray:
+    """Returns what the processor reads of tiles' shapes.
 
     Args:
         shapes: rows, and bytes of each, of the tiles that are used, by their numbers.
@@ -50,10 +50,15 @@ def write_configuration(module: ir.Module, name: str, shapes: dict[int, tuple[in
     for tile, (rows, width) in shapes.items():
         held[_BYTES_OF + 2 * tile] = width
         held[_ROWS_OF + tile] = rows
+    return held
+
+
+def write_configuration(module: ir.Module, name: str, shapes: dict[int, tuple[int, int]]) -> Value:
+    """Writes a `configuration` as a constant of the module."""
     kind = ir.ArrayType(I8, _CONFIGURATION)
     made = ir.GlobalVariable(module, kind, name)
     made.global_constant, made.linkage, made.align = True, "internal", _CONFIGURATION
-    made.initializer = ir.Constant(kind, held)
+    made.initializer = ir.Constant(kind, configuration(shapes))
     return made
 
 
@@ -77,11 +82,17 @@ def load(build: Writer, tile: int, address: Value, stride: Value) -> None:
     build.own("llvm.x86.tileloadd64", VOID, constant(tile, I8), address, stride)
 
 
-def store(build: Writer, tile: int, address: Value, stride: int) -> None:
+def store(build: Writer, tile: int, address: Value, stride: Value) -> None:
     """Writes a tile, rows `stride` bytes apart."""
-    build.own("llvm.x86.tilestored64", VOID, constant(tile, I8), address, constant(stride, I64))
+    build.own("llvm.x86.tilestored64", VOID, constant(tile, I8), address, stride)
 
 
 def multiply(build: Writer, total: int, first: int, second: int) -> None:
     """Adds the products of signed bytes of two tiles to those of a third."""
     build.own("llvm.x86.tdpbssd", VOID, *(constant(tile, I8) for tile in (total, first, second)))
+
+
+def multiply_floats(build: Writer, total: int, first: int, second: int) -> None:
+    """Adds the products of bfloat16 numbers of two tiles to those of a third, of fp32; the tiles are [16, 32], and
+    [16, 16, 2]: two numbers of each of sixteen rows, sixteen times."""
+    build.own("llvm.x86.tdpbf16ps", VOID, *(constant(tile, I8) for tile in (total, first, second)))

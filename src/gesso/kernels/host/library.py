@@ -47,6 +47,7 @@ from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
+from gesso.kernels.host.tile_mixing import write_mix_tiles, write_split_weights
 from gesso.kernels.host.tile_products import write_multiply_tiles
 from gesso.kernels.host.tile_unpacking import parts_of
 
@@ -58,6 +59,8 @@ class Kernels:
     round_rows: Callable[..., None]
     multiply: int
     """The address of `products.write_multiply`'s kernel, which `calls` calls."""
+    round_pieces: Callable[..., None] | None = None
+    """Gives each piece a group of its own, where rows are turned."""
 
 
 @functools.cache
@@ -86,7 +89,10 @@ def kernels(name: str, kind: Dot) -> Kernels:
         (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
     address = compile_module(module)
-    return Kernels(round_rows(address("round_rows")), address("multiply"))
+    round_pieces = None
+    if kind == "amx":
+        round_pieces = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 4)(address("round_rows_pieces"))
+    return Kernels(round_rows(address("round_rows")), address("multiply"), round_pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +203,23 @@ def bfloat16_kernel(turned: bool) -> int:
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
     return compile_module(module)("multiply")
+
+
+@dataclass(frozen=True, slots=True)
+class TileMixing:
+    """Holds the compiled kernels of `tile_mixing`."""
+
+    split: Callable[..., None]
+    mix: Callable[..., None]
+
+
+@functools.cache
+def tile_mixing() -> TileMixing:
+    """Compiles the kernels of `tile_mixing`."""
+    module = ir.Module("gesso_tile_mixing")
+    write_split_weights(module, "split")
+    write_mix_tiles(module, "mix")
+    return TileMixing(**compile_arrays(module, {"split": (3, 4, 0), "mix": (3, 5, 0)}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ weights are no whole numbers, they stay in fp32 (`float_products`).
     M rows, sorted by group   E groups   N what comes out   D what goes in
 """
 
-import ctypes
 import functools
 import threading
 from array import array
@@ -18,8 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gesso.kernels.host.activations import BLOCK, HEADER
-from gesso.kernels.host.amx import SIDE
+from gesso.kernels.host.activations import BLOCK, GROUP
 from gesso.kernels.host.calls import units, words
 from gesso.kernels.host.compilation import features
 from gesso.kernels.host.dots import Dot
@@ -32,9 +30,6 @@ from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
 """Products, and activations, that one thread is done with sooner than others could be asked to help."""
-
-APART = 256
-"""Rows so many apart, or a multiple, would lie in the same places of a cache."""
 
 
 @functools.lru_cache(1024)
@@ -84,53 +79,56 @@ class RoundedRows(NamedTuple):
     """The addresses of codes, scales and sums."""
 
 
-def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
+def way_to_multiply(found: str, dot: Dot | None = None) -> Dot:
+    """Returns how bytes are multiplied for the layout `found`, where a way is asked for or none is."""
+    way = dot or best_dot()
+    return "vnni512" if way == "amx" and LAYOUTS[found].floats is not None else way  # tiles are of whole numbers
+
+
+def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "array[int] | None" = None) -> RoundedRows:
     """Returns memory for rows of fp32 that are rounded for matrices of the layout `found`; those of some layouts stay
-    as they are, and are held themselves."""
+    as they are, and are held themselves.
+
+    Args:
+        pieces: that have rows of their own, where rows are turned.
+    """
     rows, width = x_MD.shape
-    blocks, dot = width // BLOCK, dot or best_dot()
+    blocks, dot = width // BLOCK, way_to_multiply(found, dot)
     source, codes = x_MD.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
-        way: Dot = "vnni512" if dot == "amx" else dot  # tiles are of whole numbers
-        return RoundedRows(x_MD, rows, width, found, way, (source, source, source))
+        return RoundedRows(x_MD, rows, width, found, dot, (source, source, source))
+    scales = sums = 4 * rows * blocks
     if dot == "amx":
-        return _room_to_turn(x_MD, found)
-    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8, device=x_MD.device)
+        groups = -(-rows // GROUP) if pieces is None else len(pieces) // 4
+        codes, scales = groups * GROUP * width, 4 * groups * GROUP * blocks
+        sums = scales * parts_of(LAYOUTS[found])
+    held = torch.empty(codes + scales + sums, dtype=torch.int8, device=x_MD.device)
+    if dot == "amx":
+        held[codes:] = 0  # places of a group that have no row
     begin = held.data_ptr()
-    places = begin, begin + codes, begin + codes + 4 * rows * blocks
-    return RoundedRows(held, rows, width, found, dot, places)
+    return RoundedRows(held, rows, width, found, dot, (begin, begin + codes, begin + codes + scales))
 
 
-def _room_to_turn(x_MD: Tensor, found: str) -> RoundedRows:
-    """Returns memory for rows that are written turned (see `activations`). Sixteen rows are read from any one on: those
-    behind the last are multiplied by zero."""
-    (rows, width), parts = x_MD.shape, parts_of(LAYOUTS[found])
-    room, blocks = rows, width // BLOCK
-    if rows > 1:
-        room = -(-(rows + SIDE - 1) // SIDE) * SIDE
-        room += SIDE if room % APART == 0 else 0
-    codes, scales = HEADER + room * width, 4 * room * blocks
-    held = torch.empty(codes + scales * (1 + parts), dtype=torch.int8, device=x_MD.device)
-    if rows > 1:
-        held[codes:].view(torch.float32).view(-1, room)[:, rows:] = 0.0
-    begin = held.data_ptr()
-    ctypes.c_int64.from_address(begin).value = room
-    places = begin, begin + codes, begin + codes + scales
-    return RoundedRows(held, rows, width, found, "amx", places)
+def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "array[int] | None" = None) -> RoundedRows:
+    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are.
 
-
-def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
-    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
+    Args:
+        pieces: of several matrices, whose rows of x are as many as come out, in the same order.
+    """
     x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
-    rounded = room_to_round(x, found, dot)
+    rounded = room_to_round(x, found, dot, pieces)
     if rounded.held is x:
         return rounded
-    (rows, width), kernel, places = x.shape, kernels(found, rounded.dot).round_rows, rounded.places
+    (count, width), kernel, beside = x.shape, kernels(found, rounded.dot).round_rows, rounded.places
+    if rounded.dot == "amx" and pieces is not None:
+        by_pieces = kernels(found, rounded.dot).round_pieces
+        assert by_pieces is not None
+        count, kernel, beside = len(pieces) // 4, by_pieces, (*beside, pieces.buffer_info()[0])
     source, blocks = x.data_ptr(), width // BLOCK
     if x.numel() <= ROUNDED_ALONE:
-        kernel(source, blocks, 0, rows, *places)
+        kernel(source, blocks, 0, count, *beside)
     else:
-        share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
+        share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *beside), count, torch.get_num_threads())
     return rounded
 
 
@@ -173,7 +171,8 @@ def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
 
 def room_of(rounded: RoundedRows) -> int:
     """Returns how many floats of scratch memory a thread needs that multiplies by these rows."""
-    return tile_scratch_size() if rounded.dot == "amx" else scratch_size(rounded.dot, rounded.width // BLOCK)
+    blocks = rounded.width // BLOCK
+    return tile_scratch_size(blocks) if rounded.dot == "amx" else scratch_size(rounded.dot, blocks)
 
 
 def job_of(
@@ -213,9 +212,10 @@ def matmul(
     rows = x_MD.shape[0]
     if not rows:
         return x_MD.new_empty(0, parts[0].shape[-2])
-    rounded = round_rows(x_MD, _layout_for(x_MD, name, parts), dot)
+    found = _layout_for(x_MD, name, parts)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
-    (out,) = multiply(rounded, [parts], pieces_of(ends, rounded.dot), rows)
+    pieces = pieces_of(ends, way_to_multiply(found, dot))
+    (out,) = multiply(round_rows(x_MD, found, dot, pieces), [parts], pieces, rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
 
@@ -245,11 +245,13 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
 
 @functools.lru_cache(64)
 def pieces_of(ends: tuple[int, ...], dot: Dot) -> "array[int]":
-    """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row)."""
+    """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row). By AMX each
+    piece has sixteen rows of its own."""
     pieces, sizes, row = array("q"), TILES[dot], 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
-            pieces.extend((row, size, group, row))
+            first = len(pieces) // 4 * GROUP if dot == "amx" else row
+            pieces.extend((first, size, group, row))
             row += size
     return pieces

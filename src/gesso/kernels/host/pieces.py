@@ -11,6 +11,7 @@ from llvmlite import ir
 from gesso.kernels.host.activations import BLOCK
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
+from gesso.kernels.host.words import MATRIX, OUT, ROW, SIZE, word_of
 
 TILES: dict[Dot, dict[int, int]] = {
     "amx": dict.fromkeys(range(16, 0, -1), 16),
@@ -25,8 +26,6 @@ LINE = 64
 NEAR = 64
 """Rows of a matrix that all rows of activations of its own are multiplied by before the next ones: they stay in a near
 cache."""
-ROW, SIZE, MATRIX, OUT = range(4)
-"""Words of a piece."""
 
 
 def write_over_pieces(
@@ -66,11 +65,6 @@ def write_over_pieces(
     tiles.close()
     run.close()
     build.ret_void()
-
-
-def word_of(build: Writer, piece: Value, word: int) -> Value:
-    """Returns where a word of a piece stands."""
-    return build.add(build.mul(piece, constant(4)), constant(word))
 
 
 class Run:

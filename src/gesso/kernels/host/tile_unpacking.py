@@ -11,6 +11,7 @@ import itertools
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, LANES
+from gesso.kernels.host.dots import FLOATS
 from gesso.kernels.host.layouts import Layout, Weights, e4m3
 from gesso.kernels.host.llvm_ir import (
     F32,
@@ -49,9 +50,9 @@ def parts_of(layout: Layout) -> int:
     return {"half": 2, "quarter": 4}.get(layout.scale, 1)
 
 
-def tile_scratch_size() -> int:
-    """Returns how many floats of scratch memory a thread needs."""
-    return sum(ROOMS)
+def tile_scratch_size(blocks: int) -> int:
+    """Returns how many floats of scratch memory a thread needs; the last are for single rows of activations."""
+    return sum(ROOMS) + TOGETHER * blocks * BLOCK // 4
 
 
 class TileWriter(Writer):
@@ -86,6 +87,39 @@ class TileWriter(Writer):
         near = self.at(codes, self.mul(self.add(self.blocks, block), constant(part)), I8)
         return [self.at(near, constant(AHEAD + line), I8) for line in range(0, part, LINE)]
 
+    def places(self, block: Value) -> list[Value]:
+        """Returns where the scales of a block's parts begin."""
+        first = self.mul(self.sub(block, self.begin), constant(self.parts * LANES))
+        return [self.add(first, constant(part * LANES)) for part in range(self.parts)]
+
+    def row_scales(self, scales: Value, third: Value) -> list[Value]:
+        """Reads what the sums of sixteen rows are multiplied by; nothing where scales belong to blocks."""
+        if self.layout.scale in ("block", "half"):
+            return []
+        rows = [self.row(constant(i)) for i in range(LANES)]
+        if self.layout.scale == "row":
+            return [self.read(scales, F32, row) for row in rows]
+        return [self.fmul(self.read(third, F32, row), ir.Constant(F32, self.layout.unit)) for row in rows]
+
+    def scale_lanes(self, sums: Value, scales: Value, third: Value) -> Value:
+        """Multiplies the sum of each row of the matrix by what belongs to it."""
+        lanes = zeros(FLOATS)
+        for i, factor in enumerate(factors := self.row_scales(scales, third)):
+            lanes = self.insert_element(lanes, factor, constant(i, I32))
+        return self.fmul(sums, lanes) if factors else sums
+
+    def write_lanes(self, result: Value, out: Value) -> None:
+        """Writes the lanes of rows that there are."""
+        with self.if_else(self.is_whole()) as (whole, rest):
+            with whole:
+                self.write(result, out)
+            with rest:
+                spare = self.at(self.ring, constant(RING * TILE), F32)
+                self.write(result, spare)
+                loop = Loop(self, constant(0), self.live)
+                self.write(self.read(spare, F32, loop.index), out, loop.index)
+                loop.close()
+
     def turn(self, rows: list[Value]) -> list[Value]:
         """Turns sixteen vectors of sixteen numbers: lanes become vectors."""
         distance = LANES // 2
@@ -101,35 +135,12 @@ class TileWriter(Writer):
             rows, distance = turned, distance // 2
         return rows
 
-
-class UnpackWriter(TileWriter):
-    """Writes the kernel that unpacks a chunk of sixteen rows: their codes, a byte each, by blocks and rows, and scales
-    and offsets by parts of blocks and rows."""
-
-    def __init__(self, module: ir.Module, name: str, layout: Layout) -> None:
-        super().__init__(module, name, layout, 4, 5)
-        codes, scales, third, scratch = self.made.args[:4]
-        self.take(scratch, *self.made.args[4:])
-        assert layout.codes is not None
-        width = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
-        if layout.scale != "row":
-            self._spread(scales, self.scales, quarters=layout.scale == "quarter")
+    def spread(self, scales: Value, third: Value) -> None:
+        """Writes the scales and offsets of the chunk, those of sixteen rows side by side."""
+        if self.layout.scale != "row":
+            self._spread(scales, self.scales, quarters=self.layout.scale == "quarter")
         if self.has_offsets:
             self._spread(third, self.offsets, quarters=False)
-        # Bytes are read where they are, but for those of rows that the matrix lacks.
-        count = constant(LANES)
-        if layout.bits == 8:
-            count = self.select(self.is_whole(), constant(0), count)
-        rows = Loop(self, constant(0), count)
-        row = self.row(rows.index)
-        weights = Weights(self.at(codes, self.mul(row, width), I8), scales, third, row)
-        loop = Loop(self, self.begin, self.end)
-        near = self.mul(self.sub(loop.index, self.begin), constant(LANES))
-        place = self.mul(self.add(near, rows.index), constant(BLOCK))
-        self.write(layout.codes(self, weights, loop.index), self.codes, place)
-        loop.close()
-        rows.close()
-        self.ret_void()
 
     def _spread(self, numbers: Value, place: Value, *, quarters: bool) -> None:
         """Writes the scales or offsets of the chunk, those of sixteen rows side by side."""
@@ -164,3 +175,30 @@ class UnpackWriter(TileWriter):
                 lane = self.mul(self.add(self.mul(near, constant(each)), constant(copy)), constant(LANES))
                 self.write(held, place, lane)
         loop.close()
+
+
+class UnpackWriter(TileWriter):
+    """Writes the kernel that unpacks a chunk of sixteen rows: their codes, a byte each, by blocks and rows, and scales
+    and offsets by parts of blocks and rows."""
+
+    def __init__(self, module: ir.Module, name: str, layout: Layout) -> None:
+        super().__init__(module, name, layout, 4, 5)
+        codes, scales, third, scratch = self.made.args[:4]
+        self.take(scratch, *self.made.args[4:])
+        assert layout.codes is not None
+        width = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
+        self.spread(scales, third)
+        # Bytes are read where they are, but for those of rows that the matrix lacks.
+        count = constant(LANES)
+        if layout.bits == 8:
+            count = self.select(self.is_whole(), constant(0), count)
+        rows = Loop(self, constant(0), count)
+        row = self.row(rows.index)
+        weights = Weights(self.at(codes, self.mul(row, width), I8), scales, third, row)
+        loop = Loop(self, self.begin, self.end)
+        near = self.mul(self.sub(loop.index, self.begin), constant(LANES))
+        place = self.mul(self.add(near, rows.index), constant(BLOCK))
+        self.write(layout.codes(self, weights, loop.index), self.codes, place)
+        loop.close()
+        rows.close()
+        self.ret_void()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gesso.kernels import SoftmaxPass
+from gesso.kernels import SoftmaxPass, host
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.elementwise import softmax
 from gesso.nn.linear import linear
@@ -31,7 +31,7 @@ from gesso.nn.quant.base import (
     repeat_last,
 )
 from gesso.nn.quant.few_rows import FEW_ROWS, softmax_pass_of_few
-from gesso.nn.vocabulary import TableSlice, Vocabulary, VocabularyPass, chunk_of
+from gesso.nn.vocabulary import Mixture, TableSlice, Vocabulary, VocabularyPass, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -104,6 +104,14 @@ class QuantizedVocabulary(Vocabulary):
     def slice(self, begin: int, end: int) -> TableSlice:
         return _PackedSlice(tuple(part[begin:end] for part in self.parts), self.form, self.dtype, self.width)
 
+    def mixture(self, rows: int, device: torch.device) -> Mixture:
+        if self.width >= WIDE and device.type == "cpu" and self.form.kernel == "int8" and host.available():
+            from gesso.kernels.host.mix import mixes
+
+            if mixes(self.parts[0]):
+                return _ByteMixture(rows, self.width, device)
+        return super().mixture(rows, device)
+
     def scores(self, hidden: Tensor) -> Tensor:
         return matmul(hidden, self.parts, self.form)
 
@@ -135,6 +143,25 @@ class QuantizedVocabulary(Vocabulary):
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
 
 
+class _ByteMixture(Mixture):
+    """Adds up rows of a table of bytes as they are, by AMX."""
+
+    def __init__(self, rows: int, width: int, device: torch.device) -> None:
+        from gesso.kernels.host.mix import ByteMixture
+
+        super().__init__(rows, 0, device)
+        self._sums = ByteMixture(rows, width)
+
+    def add(self, shrink_N1: Tensor, weights_Nn: Tensor, table: TableSlice) -> None:
+        assert isinstance(table, _PackedSlice)
+        codes_nD, scales = table.parts
+        self._sums.shrink(shrink_N1)
+        self._sums.add(weights_Nn, scales.flatten(), codes_nD)
+
+    def take(self) -> Tensor:
+        return self._sums.take()
+
+
 class _PackedSlice(TableSlice):
     """Scores by a kernel that reads packed rows, where there is one, and dequantizes a tile at a time to mix.
 
@@ -142,24 +169,24 @@ class _PackedSlice(TableSlice):
     """
 
     def __init__(self, parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype, width: int) -> None:
-        self._parts, self._form, self._dtype, self._width = parts, form, dtype, width
+        self.parts, self._form, self._dtype, self._width = parts, form, dtype, width
 
     @functools.cached_property
     def _rows_nD(self) -> Tensor:  # type: ignore[override]
-        return dequantize(self._parts, self._form, self._dtype)
+        return dequantize(self.parts, self._form, self._dtype)
 
     def scores(self, hidden_ND: Tensor) -> Tensor:
-        if on_host(hidden_ND, self._parts, self._form):
-            return multiply_on_host(hidden_ND, None, self._parts, self._form)
+        if on_host(hidden_ND, self.parts, self._form):
+            return multiply_on_host(hidden_ND, None, self.parts, self._form)
         return super().scores(hidden_ND)
 
     def mix(self, weights_Nn: Tensor) -> Tensor:
-        if not on_host(weights_Nn, self._parts, self._form):
+        if not on_host(weights_Nn, self.parts, self._form):
             return super().mix(weights_Nn)
         mixed: Tensor | None = None
         begin, wide = 0, self._width >= WIDE
         rows = WIDE_TILE if wide else max(1, CPU_TILE // self._width)
-        for tile in zip(*(part.split(rows) for part in self._parts), strict=True):
+        for tile in zip(*(part.split(rows) for part in self.parts), strict=True):
             table, factor = self._form.unpack(tile, self._dtype)
             share = weights_Nn[:, begin : begin + len(table)]
             begin += len(table)
