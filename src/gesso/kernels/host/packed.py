@@ -119,7 +119,8 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "array[
     rounded = room_to_round(x, found, dot, pieces)
     if rounded.held is x:
         return rounded
-    (count, width), kernel, beside = x.shape, kernels(found, rounded.dot).round_rows, rounded.places
+    (count, width), kernel = x.shape, kernels(found, rounded.dot).round_rows
+    beside: tuple[int, ...] = rounded.places
     if rounded.dot == "amx" and pieces is not None:
         by_pieces = kernels(found, rounded.dot).round_pieces
         assert by_pieces is not None
