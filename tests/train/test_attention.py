@@ -211,3 +211,52 @@ def test_rows_laid_flat_are_attended_to_as_rows(
 
 def test_flash_attention_takes_nothing_on_a_cpu() -> None:
     assert not takes_flat(torch.zeros(4, 2, 32, dtype=torch.bfloat16))
+
+
+@given(
+    rows=st.integers(1, 3),
+    tokens=st.integers(1, 9),
+    keys=st.integers(16, 70),
+    mask=st.sampled_from(["none", "rows", "queries", "causal"]),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=60)
+def test_probabilities_in_bfloat16_are_those_of_double_precision_rounded_once(
+    rows: int, tokens: int, keys: int, mask: str, seed: int
+) -> None:
+    pytest.importorskip("llvmlite")
+    from gesso.kernels.host.trained import softmax_, softmax_back_
+
+    generator = torch.Generator().manual_seed(seed)
+    scores = (5 * torch.randn(rows, 2, 2 * tokens, keys, generator=generator)).bfloat16()
+    bias = None
+    if mask != "none":
+        hidden = torch.rand(rows if mask == "rows" else 1, 1, 1 if mask == "rows" else tokens, keys) < 0.5
+        if mask == "causal":
+            hidden = (torch.arange(keys) > torch.arange(tokens)[:, None] * 9)[None, None]
+        hidden[..., 0] = False
+        bias = torch.where(hidden, -1e9, 0.0)
+    wide = scores.double().unflatten(2, (2, tokens))
+    expected = (wide if bias is None else wide + bias[:, :, None]).softmax(dim=-1).flatten(2, 3)
+    probs = softmax_(scores.clone(), bias)
+    assert probs.dtype == torch.bfloat16
+    # Half of the last of eight bits, and the error of an exponential in fp32.
+    assert ((probs.double() - expected).abs() <= expected * (2**-8 + 1e-5) + 1e-38).all()
+    grad = torch.randn(probs.shape, generator=generator).bfloat16()
+    wanted = torch._softmax_backward_data(grad.double(), probs.double(), -1, torch.float64)
+    found = softmax_back_(grad.clone(), probs)
+    size = (probs.double() * (grad.double().abs() + 3)).clamp(min=1e-30)
+    assert ((found.double() - wanted).abs() <= 2**-8 * wanted.abs() + 1e-5 * size).all()
+
+
+def test_what_is_no_number_stays_none_in_bfloat16() -> None:
+    pytest.importorskip("llvmlite")
+    from gesso.kernels.host.trained import softmax_
+
+    scores = torch.zeros(1, 1, 3, 64, dtype=torch.bfloat16)
+    scores[0, 0, 1, 50] = float("nan")
+    bias = torch.where(torch.arange(64) > 20, -1e9, 0.0).view(1, 1, 1, 64)
+    probs = softmax_(scores, bias)
+    assert probs[0, 0, 1].isnan().all()
+    assert not probs[0, 0, ::2].isnan().any()
+    assert (probs[0, 0, 0, 21:] == 0).all()

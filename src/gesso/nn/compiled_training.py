@@ -45,11 +45,12 @@ def serves(x: Tensor, *others: Tensor | None) -> bool:
 
 
 def takes(x: Tensor, *others: Tensor | None) -> bool:
-    """Says whether kernels may read these tensors, with gradients or without: enough numbers in fp32 on a CPU."""
+    """Says whether kernels may read these tensors, with gradients or without: enough numbers on a CPU, in fp32 all but
+    `x`, which may be bfloat16."""
     if x.numel() < LEAST or not _computes() or not host.available():
         return False
-    return all(
-        tensor is None or (type(tensor) in _PLAIN and tensor.is_cpu and tensor.dtype == torch.float32)
+    return x.dtype in (torch.float32, torch.bfloat16) and all(
+        tensor is None or (type(tensor) in _PLAIN and tensor.is_cpu and (tensor is x or tensor.dtype == torch.float32))
         for tensor in (x, *others)
     )
 

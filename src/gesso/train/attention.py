@@ -7,7 +7,7 @@ what is made in between stays small.
     B rows   T queries   S keys   H heads   G key heads   K head dim   M queries of one key head, H / G * T
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
 FLASH_WIDEST = 256
 """Features of a head that flash attention takes at most."""
 FEWEST = 16
-"""Keys from which on compiled kernels make the probabilities, on a CPU in fp32: as many as they take at a time."""
+"""Keys from which on compiled kernels make the probabilities, on a CPU: as many as they take at a time."""
 
 
 class _Attention(torch.autograd.Function):
@@ -33,7 +33,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(q_BGMK, k_BGSK, v_BGSK, bias)
         ctx.compiled = compiled
-        return torch.cat([_attended(q, k, v, b, compiled) for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)])
+        return _joined([_attended(q, k, v, b, compiled) for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
@@ -43,8 +43,13 @@ class _Attention(torch.autograd.Function):
         for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias):
             found.append(_attended_back(grads[0][begin : begin + len(q)], q, k, v, b, compiled))
             begin += len(q)
-        dq, dk, dv = (torch.cat(parts) for parts in zip(*found, strict=True))
+        dq, dk, dv = (_joined(parts) for parts in zip(*found, strict=True))
         return dq, dk, dv, None, None
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Puts results of some rows each together; those of all are no copy."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _most(x: Tensor) -> int:
@@ -165,7 +170,11 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
         fused = F.scaled_dot_product_attention(q_BGMK, k_BGSK, v_BGSK, attn_mask=mask, scale=1.0)
         return fused.reshape(batch, heads, tokens, dim).transpose(1, 2)
     compiled = (
-        k_BGSK.shape[2] >= FEWEST and (bias is None or bias.is_contiguous()) and takes(q_BGMK, k_BGSK, v_BGSK, bias)
+        k_BGSK.shape[2] >= FEWEST
+        and (bias is None or bias.is_contiguous())
+        and takes(q_BGMK, bias)
+        and type(k_BGSK) is type(v_BGSK) is Tensor
+        and q_BGMK.dtype == k_BGSK.dtype == v_BGSK.dtype
     )
     out: Tensor = _Attention.apply(q_BGMK, k_BGSK, v_BGSK, bias, compiled)  # type: ignore[no-untyped-call]
     return out.view(batch, heads, tokens, dim).transpose(1, 2)

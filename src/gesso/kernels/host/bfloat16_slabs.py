@@ -7,21 +7,17 @@ between the beginning and the `close` of a `Task` is done for each slab, of a `D
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.dots import FLOATS
 from gesso.kernels.host.llvm_ir import (
     F32,
     I16,
-    I32,
     I64,
     POINTER,
     Loop,
     Value,
     Writer,
     constant,
-    constants,
     vector,
 )
 
@@ -40,7 +36,6 @@ SCRATCH = COLUMNS * STRIDE + MOST * STRIDE + ROWS * COLUMNS
 FIELDS = ("x", "weight", "bias", "out", "scratch", "pieces", "count", "columns", "features", "tickets", "taken")
 """What a kernel is given, 64 bits each: addresses (that of bias may be 0), sizes, and two counters that begin at 0."""
 HALVES = vector(I16, LANES)
-_WORDS = vector(I32, LANES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +101,7 @@ class Task:
             total = build.phi(sums.type)
             total.add_incoming(sums, before)
             total.add_incoming(shifted, within)
-            build.write(_rounded(build, total), target, columns.index)
+            build.write(build.rounded(total), target, columns.index)
             columns.close()
         rows.close()
         build.branch(self._head)
@@ -155,16 +150,3 @@ def widen(build: Writer, source: Value, target: Value, count: Value) -> None:
     lanes = Loop(build, constant(0), count, step=LANES)
     build.write(build.bfloat16(build.read(source, HALVES, lanes.index)), target, lanes.index)
     lanes.close()
-
-
-def _rounded(build: Writer, x: Value) -> Value:
-    """Returns the bits of the nearest bfloat16 numbers, the even ones of two; what is no number stays so."""
-    lanes = getattr(x.type, "count", None)
-
-    def all_of(value: int, kind: ir.IntType = I32) -> Value:
-        return constant(value, kind) if lanes is None else constants([value] * lanes, kind)
-
-    bits = build.bitcast(x, I32 if lanes is None else _WORDS)
-    odd = build.and_(build.lshr(bits, all_of(16)), all_of(1))
-    near = build.trunc(build.lshr(build.add(bits, build.add(odd, all_of(0x7FFF))), all_of(16)), all_of(0, I16).type)
-    return build.select(build.fcmp_unordered("uno", x, x), all_of(0x7FC0, I16), near)

@@ -3,7 +3,7 @@
     N rows   D features, a multiple of 16
 
 A row is read and written once each way. Kept are the rows that norms were taken of, and one over the root of each mean
-square; what is made of these is made again.
+square; what is made of these is made again. The `narrow` kernels have in bfloat16 what products read and make.
 """
 
 from llvmlite import ir
@@ -12,11 +12,11 @@ from gesso.kernels.host.llvm_ir import F32, Loop, Value, constant, zeros
 from gesso.kernels.host.row_writer import PART, Chunks, RowWriter
 
 
-def write_attended_forward(module: ir.Module, name: str) -> None:
+def write_attended_forward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(x, branch, weight, to_first, to_second, to_third, sum, first, second, third, inverses, begin, end,
     N, D, eps, factor)`: x + norm(branch), and the norms of that with three weights, of which the third is multiplied by
-    `factor`; `inverses` [2, N] are of the branch and of the sum."""
-    build = RowWriter(module, name, 11, 4, 2)
+    `factor`; `inverses` [2, N] are of the branch and of the sum. Branch and norms may be `narrow`."""
+    build = RowWriter(module, name, 11, 4, 2, narrow=[1, 7, 8, 9] if narrow else [])
     x, branch, weight, *scales, total, first, second, third, inverses = build.arguments[:11]
     begin, end, count, width, eps, factor = build.arguments[11:]
     rows = Loop(build, begin, end)
@@ -37,17 +37,17 @@ def write_attended_forward(module: ir.Module, name: str) -> None:
     normed = build.fmul(build.part(target, loop.index), times)
     for number, (scale, out) in enumerate(zip(scales, outputs, strict=True)):
         found = build.fmul(normed, build.part(scale, loop.index))
-        build.write(build.fmul(found, factors) if number == 2 else found, out, loop.index)
+        build.put(build.fmul(found, factors) if number == 2 else found, out, loop.index)
     loop.close()
     rows.close()
     build.ret_void()
 
 
-def write_attended_backward(module: ir.Module, name: str) -> None:
+def write_attended_backward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(of_sum, of_first, of_second, of_third, sum, branch, weight, to_first, to_second, to_third, inverses,
     to_x, to_branch, sums, begin, end, N, D, factor)`: the gradients of `write_attended_forward` for chunks `begin` to
     `end`; `sums` [chunks, 4, D] get the weights'."""
-    build = RowWriter(module, name, 14, 4, 1)
+    build = RowWriter(module, name, 14, 4, 1, narrow=[1, 2, 3, 5, 12] if narrow else [])
     of_sum, *of_norms, total, branch, weight, first, second, third, inverses, to_x, to_branch, sums = build.arguments[
         :14
     ]
@@ -85,7 +85,7 @@ def write_attended_backward(module: ir.Module, name: str) -> None:
     along = build.along(of_branch, loop.carried[0], width)
     loop = build.loop_parts(width)
     change = build.fmul(build.fmul(build.part(target, loop.index), build.part(weight, loop.index)), branch_times)
-    build.write(build.fma(build.part(more, loop.index), along, change), further, loop.index)
+    build.put(build.fma(build.part(more, loop.index), along, change), further, loop.index)
     loop.close()
     rows.close()
     chunks.close()
@@ -95,10 +95,11 @@ def _inverses(build: RowWriter, inverses: Value, row: Value, count: Value, numbe
     return build.at(inverses, build.add(build.mul(count, constant(number)), row), F32)
 
 
-def write_mixed_forward(module: ir.Module, name: str) -> None:
+def write_mixed_forward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(x, one, other, of_one, of_other, of_sum, out, inverses, begin, end, N, D, eps, factor)`:
-    (x + norm(norm(one) + norm(other))) * factor; `inverses` [3, N] are of one, of other and of their sum."""
-    build = RowWriter(module, name, 8, 4, 2)
+    (x + norm(norm(one) + norm(other))) * factor; `inverses` [3, N] are of one, of other and of their sum. One may be
+    `narrow`."""
+    build = RowWriter(module, name, 8, 4, 2, narrow=[1] if narrow else [])
     x, one, other, of_one, of_other, of_sum, out, inverses = build.arguments[:8]
     begin, end, count, width, eps, factor = build.arguments[8:]
     rows = Loop(build, begin, end)
@@ -134,13 +135,14 @@ def _sum_of_norms(
     return build.fadd(one, other)
 
 
-def write_mixed_backward(module: ir.Module, name: str) -> None:
+def write_mixed_backward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(grad, one, other, of_one, of_other, of_sum, inverses, to_x, to_one, to_other, sums, begin, end, N,
     D, factor)`: the gradients of `write_mixed_forward` for chunks `begin` to `end`; `sums` [chunks, 3, D] get the
     weights'."""
-    build = RowWriter(module, name, 11, 4, 1)
+    build = RowWriter(module, name, 11, 4, 1, narrow=[1, 8] if narrow else [])
     grad, one, other, of_one, of_other, of_sum, inverses, to_x, to_one, to_other, sums = build.arguments[:11]
     begin, end, count, width, factor = build.arguments[11:]
+    scratch = build.scratch(to_one, width)
     chunks = Chunks(build, begin, end, count)
     *of_weights, of_last = chunks.sums(sums, 3, width)
     rows = chunks.rows()
@@ -150,8 +152,8 @@ def write_mixed_backward(module: ir.Module, name: str) -> None:
     scalars = [build.read(_inverses(build, inverses, rows.index, count, number), F32) for number in range(3)]
     *times, own = (build.lanes(inverse) for inverse in scalars)
     factors = build.lanes(factor)
-    # The sum of both norms is made again, in the place of the first branch's gradient.
-    held, through = outputs
+    # The sum of both norms is made again, in the place of the first branch's gradient where that is fp32.
+    held, through = outputs[0] if scratch is None else scratch, outputs[1]
     loop = build.loop_parts(width, zeros(PART))
     change = build.fmul(build.part(whole, loop.index), factors)
     build.write(change, target, loop.index)
@@ -177,7 +179,7 @@ def write_mixed_backward(module: ir.Module, name: str) -> None:
     for number, weight in enumerate((of_one, of_other)):
         own_change = build.fmul(build.fmul(change, build.part(weight, loop.index)), times[number])
         found = build.fma(build.part(branches[number], loop.index), alongs[number], own_change)
-        build.write(found, outputs[number], loop.index)
+        build.put(found, outputs[number], loop.index)
     loop.close()
     rows.close()
     chunks.close()

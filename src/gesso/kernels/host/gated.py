@@ -28,10 +28,10 @@ def _sigmoid(build: RowWriter, x: Value) -> tuple[Value, Value, Value]:
     return share, build.fmul(power, share), square
 
 
-def write_gated_forward(module: ir.Module, name: str) -> None:
+def write_gated_forward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(gate, up, out, begin, end, F, stride)`: gelu(gate) * up of rows `begin` to `end`; rows of gate and
-    up are `stride` apart, those of out F."""
-    build = RowWriter(module, name, 3, 4)
+    up are `stride` apart, those of out F; all may be `narrow`, bfloat16."""
+    build = RowWriter(module, name, 3, 4, narrow=range(3) if narrow else [])
     gate, up, out, begin, end, width, stride = build.arguments
     rows = Loop(build, begin, end)
     one, other = (build.row(held, rows.index, stride) for held in (gate, up))
@@ -39,16 +39,16 @@ def write_gated_forward(module: ir.Module, name: str) -> None:
     loop = build.loop_parts(width)
     x = build.part(one, loop.index)
     share, _, _ = _sigmoid(build, x)
-    build.write(build.fmul(build.fmul(x, share), build.part(other, loop.index)), target, loop.index)
+    build.put(build.fmul(build.fmul(x, share), build.part(other, loop.index)), target, loop.index)
     loop.close()
     rows.close()
     build.ret_void()
 
 
-def write_gated_backward(module: ir.Module, name: str) -> None:
+def write_gated_backward(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(grad, gate, up, to_gate, to_up, begin, end, F, stride)`: the gradients of `write_gated_forward`;
-    rows of gate, up and their gradients are `stride` apart, those of grad F."""
-    build = RowWriter(module, name, 5, 4)
+    rows of gate, up and their gradients are `stride` apart, those of grad F; all may be `narrow`, bfloat16."""
+    build = RowWriter(module, name, 5, 4, narrow=range(5) if narrow else [])
     grad, gate, up, to_gate, to_up, begin, end, width, stride = build.arguments
     rows = Loop(build, begin, end)
     whole = build.row(grad, rows.index, width)
@@ -57,12 +57,12 @@ def write_gated_backward(module: ir.Module, name: str) -> None:
     change, x = (build.part(held, loop.index) for held in (whole, one))
     share, rest, square = _sigmoid(build, x)
     value = build.fmul(x, share)
-    build.write(build.fmul(change, value), to_other, loop.index)
+    build.put(build.fmul(change, value), to_other, loop.index)
     # d gelu / dx = s + x s (1 - s) 2u', and u' = sqrt(2 / pi) (1 + 3 * 0.044715 x²).
     slope = build.fma(square, all_lanes(6 * ROOT * CUBIC), all_lanes(2 * ROOT))
     rising = build.fmul(build.fmul(value, rest), slope)
     change = build.fmul(change, build.part(other, loop.index))
-    build.write(build.fmul(change, build.fadd(share, rising)), to_one, loop.index)
+    build.put(build.fmul(change, build.fadd(share, rising)), to_one, loop.index)
     loop.close()
     rows.close()
     build.ret_void()

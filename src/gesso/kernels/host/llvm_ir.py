@@ -104,6 +104,19 @@ class Writer(ir.IRBuilder):  # type: ignore[misc]
         shift = constants([16] * bits.type.count, I32) if hasattr(bits.type, "count") else constant(16, I32)
         return self.bitcast(self.shl(self.zext(bits, wide), shift), single)
 
+    def rounded(self, x: Value) -> Value:
+        """Returns the bits of the nearest bfloat16 numbers, the even ones of two; what is no number stays so."""
+        lanes = getattr(x.type, "count", None)
+
+        def all_of(value: int, kind: ir.IntType = I32) -> Value:
+            return constant(value, kind) if lanes is None else constants([value] * lanes, kind)
+
+        bits = self.bitcast(x, all_of(0).type)
+        odd = self.and_(self.lshr(bits, all_of(16)), all_of(1))
+        near = self.add(bits, self.add(odd, all_of(0x7FFF)))
+        near = self.trunc(self.lshr(near, all_of(16)), all_of(0, I16).type)
+        return self.select(self.fcmp_unordered("uno", x, x), all_of(0x7FC0, I16), near)
+
 
 def _bytes(kind: Any) -> int:
     return {F32: 4, F64: 8}[kind] if kind in (F32, F64) else kind.width // 8

@@ -4,26 +4,59 @@
 
 A weight's gradient is a sum over all rows. Each chunk of `CHUNK` rows has a sum of its own, [chunks, D], and these are
 added up afterwards: which thread does which chunk changes no bit.
+
+Arrays are fp32, but for those that a kernel says are bfloat16: their parts are read as fp32, and rounded where they are
+written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from llvmlite import ir
 
-from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant, vector, zeros
+from gesso.kernels.host.compilation import features
+from gesso.kernels.host.llvm_ir import F32, I16, I64, POINTER, VOID, Loop, Value, Writer, constant, vector, zeros
 
 LANES = 16
 """Numbers of a part."""
 CHUNK = 64
 """Rows whose share of a weight's gradient is one sum."""
-PART = vector(F32, LANES)
+PART, HALVES = vector(F32, LANES), vector(I16, LANES)
+
+
+class _BFloat16(ir.Type):  # type: ignore[misc]
+    """The type of bfloat16 numbers, which llvmlite has not."""
+
+    def __str__(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat16)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat16)
 
 
 class RowWriter(Writer):
     """Builds a kernel `name(pointers..., wholes..., floats...)` over rows."""
 
-    def __init__(self, module: ir.Module, name: str, pointers: int, wholes: int, floats: int = 0) -> None:
+    _narrow: frozenset[Value] = frozenset()
+    """Addresses of arrays of bfloat16 and of their rows."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        name: str,
+        pointers: int,
+        wholes: int,
+        floats: int = 0,
+        narrow: Collection[int] = (),
+    ) -> None:
+        """
+        Args:
+            narrow: which of the pointers are of arrays of bfloat16.
+        """
         super().__init__(module, name, VOID, [POINTER] * pointers + [I64] * wholes + [F32] * floats)
+        self._narrow = frozenset(self.made.args[number] for number in narrow)
 
     @property
     def arguments(self) -> Sequence[Value]:
@@ -33,11 +66,37 @@ class RowWriter(Writer):
 
     def row(self, rows: Value, number: Value, width: Value) -> Value:
         """Returns where a row begins."""
-        return self.at(rows, self.mul(number, width), F32)
+        return self.place(rows, self.mul(number, width))
+
+    def place(self, held: Value, index: Value) -> Value:
+        """Returns where a number of an array is, from which on it is an array of the same kind."""
+        if held not in self._narrow:
+            return self.at(held, index, F32)
+        found = self.at(held, index, I16)
+        self._narrow |= {found}
+        return found
 
     def part(self, row: Value, index: Value) -> Value:
         """Reads the part of a row that begins at a feature."""
-        return self.read(row, PART, index)
+        return self.bfloat16(self.read(row, HALVES, index)) if row in self._narrow else self.read(row, PART, index)
+
+    def put(self, part: Value, row: Value, index: Value) -> None:
+        """Writes the part of a row that begins at a feature."""
+        if row not in self._narrow:
+            self.write(part, row, index)
+        elif features().get("avx512bf16"):  # in one instruction, which takes denormal numbers as zero
+            rounded = self.fptrunc(part, vector(_BFloat16(), LANES))
+            self.write(self.bitcast(rounded, HALVES), row, index)
+        else:
+            self.write(self.rounded(part), row, index)
+
+    def scratch(self, rows: Value, width: Value) -> Value | None:
+        """Makes memory of the kernel's own for a row in fp32, where those of an array are bfloat16; asked for before
+        any loop."""
+        if rows not in self._narrow:
+            return None
+        # llvmlite gives the address of this memory a type, which others have not.
+        return self.inttoptr(self.ptrtoint(self.alloca(F32, size=width), I64), POINTER)
 
     def lanes(self, value: Value) -> Value:
         """Fills a part with one number."""

@@ -42,23 +42,23 @@ class _Keys:
         loop = build.loop_parts(self._whole, first)
         carried, written = work(loop.carried[0], *read(loop.index))
         if written is not None:
-            build.write(written, row, loop.index)
+            build.put(written, row, loop.index)
         loop.close(carried)
         carried, written = work(loop.carried[0], *end)
         if written is not None:
-            build.write(written, row, self._last)
+            build.put(written, row, self._last)
         return build.select(self._own, carried, loop.carried[0])
 
 
 def write_softmax(module: ir.Module, name: str, *, biased: bool) -> None:
-    """Writes `name(scores, bias, begin, end, S, each, queries, batch_stride, query_stride)`: the softmax of rows
-    `begin` to `end`, in place.
+    """Writes `name(scores, bias, scratch, begin, end, S, each, queries, batch_stride, query_stride)`: the softmax of
+    rows `begin` to `end`, in place; `scratch` is not used.
 
     Row r is query r % queries of batch row r // each; to its scores is added the bias that begins at the batch row
     times its stride plus the query times its stride.
     """
-    build = RowWriter(module, name, 2, 7)
-    scores, bias, begin, end, keys, each, queries, batch_stride, query_stride = build.arguments
+    build = RowWriter(module, name, 3, 7)
+    scores, bias, _, begin, end, keys, each, queries, batch_stride, query_stride = build.arguments
     parts = _Keys(build, keys)
     rows = Loop(build, begin, end)
     row = build.row(scores, rows.index, keys)
@@ -95,10 +95,10 @@ def write_softmax(module: ir.Module, name: str, *, biased: bool) -> None:
     build.ret_void()
 
 
-def write_softmax_back(module: ir.Module, name: str) -> None:
+def write_softmax_back(module: ir.Module, name: str, *, narrow: bool = False) -> None:
     """Writes `name(probs, grad, begin, end, S)`: the gradient of scores p (grad - <p, grad>) of rows `begin` to `end`,
-    in the place of `grad`."""
-    build = RowWriter(module, name, 2, 3)
+    in the place of `grad`. Both may be `narrow`, bfloat16."""
+    build = RowWriter(module, name, 2, 3, narrow=[0, 1] if narrow else [])
     probs, grad, begin, end, keys = build.arguments
     parts = _Keys(build, keys)
     rows = Loop(build, begin, end)

@@ -1,12 +1,13 @@
 """Computes on a CPU what stands between a training step's products, forwards and back, in one pass over memory each.
 
-Tensors are fp32 and contiguous unless said otherwise. Rows are shared out among PyTorch's threads; a weight's gradient
-is added up by chunks of rows, so that no bit depends on how many threads there are.
+Tensors are fp32 and contiguous unless said otherwise; what products read and make may be bfloat16. Rows are shared out
+among PyTorch's threads; a weight's gradient is added up by chunks of rows, so that no bit depends on how many threads
+there are.
 
     N rows   D features, a multiple of 16   H heads of K features, a multiple of 32
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch import Tensor
 from gesso.kernels.host.gradients import gradients
 from gesso.kernels.host.normed import share
 from gesso.kernels.host.row_writer import CHUNK, LANES
+
+Kernel = Callable[..., None]
 
 
 def serves(*tensors: Tensor | None) -> bool:
@@ -37,11 +40,11 @@ def _size(x: Tensor) -> tuple[int, int]:
     return x.numel() // x.shape[-1], x.shape[-1]
 
 
-def norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    """Computes RMSNorm of the last axis, and one over the root of each mean square, fp32 [N]."""
+def norm(x: Tensor, weight: Tensor | None, eps: float, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Computes RMSNorm of the last axis, in `dtype`, and one over the root of each mean square, fp32 [N]."""
     rows, width = _size(x)
-    out, inverses = x.new_empty(x.shape), x.new_empty(rows)
-    kernel = gradients().plain_norm if weight is None else gradients().norm
+    out, inverses = x.new_empty(x.shape, dtype=dtype), x.new_empty(rows)
+    kernel = gradients(dtype).plain_norm if weight is None else gradients(dtype).norm
     places = _places(x, x if weight is None else weight, out, inverses)
     share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x.numel())
     return out, inverses
@@ -51,7 +54,8 @@ def norm_back(grad: Tensor, x: Tensor, weight: Tensor | None, inverses_N: Tensor
     """Computes the gradients of a norm's rows and, where it has them, of its weights."""
     rows, width = _size(x)
     to_x, sums = x.new_empty(x.shape), None if weight is None else x.new_empty(_chunks(rows), width)
-    kernel = gradients().plain_norm_back if weight is None else gradients().norm_back
+    kernels = gradients(grad.dtype)
+    kernel = kernels.plain_norm_back if weight is None else kernels.norm_back
     # Where there are no weights the kernel touches neither these nor their sums.
     beside = (x, x) if weight is None or sums is None else (weight, sums)
     places = _places(grad, x, beside[0], inverses_N, to_x, beside[1])
@@ -60,39 +64,71 @@ def norm_back(grad: Tensor, x: Tensor, weight: Tensor | None, inverses_N: Tensor
 
 
 def heads(x_NHK: Tensor, weight_K: Tensor, cos: Tensor, sin: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Computes the norm of every head, turned by cos and sin [N, 1, K]; and one over the roots, [N * H]."""
+    """Computes the norm of every head, turned by cos and sin [N, 1, K]; and one over the roots, [N * H]. Heads of a
+    token lie one behind the other."""
+    return _heads(gradients(x_NHK.dtype).heads, x_NHK, [weight_K, cos, sin], eps)
+
+
+def values(x_NHK: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Computes the norm of every head without weights; and one over the roots, as `heads` does."""
+    return _heads(gradients(x_NHK.dtype).values, x_NHK, [x_NHK] * 3, eps)
+
+
+def _heads(kernel: Kernel, x_NHK: Tensor, beside: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
     rows, each, width = x_NHK.shape
-    out, inverses = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(rows * each)
-    kernel, places = gradients().heads, _places(x_NHK, weight_K, cos, sin, out, inverses)
-    share(lambda begin, end: kernel(*places, begin, end, width, each, eps), rows, x_NHK.numel())
+    out, inverses = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(rows * each, dtype=torch.float32)
+    places, stride = _places(x_NHK, *beside, out, inverses), x_NHK.stride(0)
+    share(lambda begin, end: kernel(*places, begin, end, width, each, stride, eps), rows, x_NHK.numel())
     return out, inverses
 
 
 def heads_back(
-    grad_NHK: Tensor, x_NHK: Tensor, weight_K: Tensor, cos: Tensor, sin: Tensor, inverses: Tensor
+    grad_NHK: Tensor,
+    x_NHK: Tensor,
+    weight_K: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    inverses: Tensor,
+    to_x: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the gradients of `heads` for the rows and for their weights."""
-    rows, each, width = x_NHK.shape
-    to_x, sums = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(_chunks(rows), width)
-    kernel, places = gradients().heads_back, _places(grad_NHK, x_NHK, weight_K, cos, sin, inverses, to_x, sums)
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, each), _chunks(rows), x_NHK.numel())
+    """Computes the gradients of `heads` for the rows and for their weights.
+
+    Args:
+        to_x: where the rows' belong, which lies as they do; memory of its own without it.
+    """
+    to_x = x_NHK.new_empty(x_NHK.shape) if to_x is None else to_x
+    sums = weight_K.new_empty(_chunks(len(x_NHK)), x_NHK.shape[-1])
+    _heads_back(gradients(x_NHK.dtype).heads_back, [grad_NHK, x_NHK, weight_K, cos, sin, inverses, to_x, sums])
     return to_x, sums.sum(dim=0)
+
+
+def values_back(grad_NHK: Tensor, x_NHK: Tensor, inverses: Tensor, to_x: Tensor, *, added: bool) -> None:
+    """Computes the gradient of `values` where `to_x` is, or adds it to what is there."""
+    kernels = gradients(x_NHK.dtype)
+    kernel = kernels.values_back_added if added else kernels.values_back
+    _heads_back(kernel, [grad_NHK, x_NHK, inverses, inverses, inverses, inverses, to_x, inverses])
+
+
+def _heads_back(kernel: Kernel, tensors: list[Tensor]) -> None:
+    (rows, each, width), stride, places = tensors[1].shape, tensors[1].stride(0), _places(*tensors)
+    assert tensors[6].stride() == tensors[1].stride(), "gradients lie as the rows do"
+    share(lambda begin, end: kernel(*places, begin, end, rows, width, each, stride), _chunks(rows), tensors[1].numel())
 
 
 def attended(
     x_ND: Tensor, branch_ND: Tensor, weights_D: Sequence[Tensor], eps: float, factor: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Computes x + norm(branch), and its norms by three weights, the third times `factor`, [N, D] each; and one over
-    the roots, [2, N].
+    the roots, [2, N]. The norms have the branch's dtype.
 
     Args:
         weights_D: the branch's, and the three.
     """
     rows, width = x_ND.shape
-    total, first, second, third = (x_ND.new_empty(x_ND.shape) for _ in range(4))
+    total, first, second, third = x_ND.new_empty(x_ND.shape), *(branch_ND.new_empty(x_ND.shape) for _ in range(3))
     inverses = x_ND.new_empty(2, rows)
     kernel, places = (
-        gradients().attended,
+        gradients(branch_ND.dtype).attended,
         _places(x_ND, branch_ND, *weights_D, total, first, second, third, inverses),
     )
     share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 6 * x_ND.numel())
@@ -109,10 +145,10 @@ def attended_back(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Computes the gradients of `attended`: of x, of the branch and of the weights."""
     rows, width = total_ND.shape
-    to_x, to_branch = total_ND.new_empty(total_ND.shape), total_ND.new_empty(total_ND.shape)
+    to_x, to_branch = total_ND.new_empty(total_ND.shape), branch_ND.new_empty(total_ND.shape)
     sums = total_ND.new_empty(_chunks(rows), 4, width)
     kernel, places = (
-        gradients().attended_back,
+        gradients(branch_ND.dtype).attended_back,
         _places(*grads_ND, total_ND, branch_ND, *weights_D, inverses, to_x, to_branch, sums),
     )
     share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 8 * total_ND.numel())
@@ -122,14 +158,15 @@ def attended_back(
 def mixed(
     x_ND: Tensor, one_ND: Tensor, other_ND: Tensor, weights_D: Sequence[Tensor], eps: float, factor: float
 ) -> tuple[Tensor, Tensor]:
-    """Computes (x + norm(norm(one) + norm(other))) * factor, [N, D]; and one over the roots, [3, N].
+    """Computes (x + norm(norm(one) + norm(other))) * factor, [N, D]; and one over the roots, [3, N]. One may be
+    bfloat16.
 
     Args:
         weights_D: those of one, of other and of their sum.
     """
     rows, width = x_ND.shape
     out, inverses = x_ND.new_empty(x_ND.shape), x_ND.new_empty(3, rows)
-    kernel, places = gradients().mixed, _places(x_ND, one_ND, other_ND, *weights_D, out, inverses)
+    kernel, places = gradients(one_ND.dtype).mixed, _places(x_ND, one_ND, other_ND, *weights_D, out, inverses)
     share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 4 * x_ND.numel())
     return out, inverses
 
@@ -139,10 +176,10 @@ def mixed_back(
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...]]:
     """Computes the gradients of `mixed`: of x, of one, of other and of the weights."""
     rows, width = grad_ND.shape
-    to_x, to_one, to_other = (grad_ND.new_empty(grad_ND.shape) for _ in range(3))
+    to_x, to_one, to_other = (held.new_empty(grad_ND.shape) for held in (grad_ND, one_ND, other_ND))
     sums = grad_ND.new_empty(_chunks(rows), 3, width)
     kernel, places = (
-        gradients().mixed_back,
+        gradients(one_ND.dtype).mixed_back,
         _places(grad_ND, one_ND, other_ND, *weights_D, inverses, to_x, to_one, to_other, sums),
     )
     share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 6 * grad_ND.numel())
@@ -153,7 +190,7 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     """Computes gelu(gate) * up, [N, F]; both may be halves of the same rows."""
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
     out = gate_NF.new_empty(gate_NF.shape)
-    kernel, places = gradients().gated, _places(gate_NF, up_NF, out)
+    kernel, places = gradients(gate_NF.dtype).gated, _places(gate_NF, up_NF, out)
     share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
     return out
 
@@ -161,15 +198,18 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
 def gated_back(grad_NF: Tensor, gate_NF: Tensor, up_NF: Tensor, to_gate_NF: Tensor, to_up_NF: Tensor) -> None:
     """Computes the gradients of `gated` in place of what `to_gate` and `to_up` hold; these lie as gate and up do."""
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
-    kernel, places = gradients().gated_back, _places(grad_NF, gate_NF, up_NF, to_gate_NF, to_up_NF)
+    kernel, places = gradients(gate_NF.dtype).gated_back, _places(grad_NF, gate_NF, up_NF, to_gate_NF, to_up_NF)
     share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * grad_NF.numel())
 
 
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
-    """Sums k rows for each of N, times their weights where there are any, [N, D]."""
+    """Sums k rows for each of N, [N, D], in their dtype; or times their weights, in fp32."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
-    out = x_MD.new_empty(rows, width)
-    kernel = gradients().sum_rows if weights_Nk is None else gradients().mix
+    out, kernels = (
+        x_MD.new_empty(rows, width, dtype=None if weights_Nk is None else torch.float32),
+        gradients(x_MD.dtype),
+    )
+    kernel = kernels.sum_rows if weights_Nk is None else kernels.mix
     places = _places(x_MD, slots_Nk, x_MD if weights_Nk is None else weights_Nk, out)
     share(lambda begin, end: kernel(*places, begin, end, each, width), rows, each * out.numel())
     return out
@@ -179,7 +219,7 @@ def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor
     """Computes the gradients of `mix` for the rows, each of which is one token's at most, and for the weights."""
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
     to_x, to_weights = torch.zeros_like(x_MD), torch.empty_like(weights_Nk)
-    kernel, places = gradients().mix_back, _places(grad_ND, x_MD, slots_Nk, weights_Nk, to_x, to_weights)
+    kernel, places = gradients(x_MD.dtype).mix_back, _places(grad_ND, x_MD, slots_Nk, weights_Nk, to_x, to_weights)
     share(lambda begin, end: kernel(*places, begin, end, each, width), rows, 3 * each * grad_ND.numel())
     return to_x, to_weights
 
@@ -191,20 +231,26 @@ def softmax_(scores: Tensor, bias: Tensor | None) -> Tensor:
         bias: [B or 1, 1, T or 1, S], added to the scores; the M queries are T, once and again.
     """
     batch, groups, queries, keys = scores.shape
-    kernel, strides = gradients().softmax, (0, 0, 1)
+    kernels = gradients(scores.dtype)
+    kernel, strides = kernels.softmax, (0, 0, 1)
     if bias is not None:
-        kernel = gradients().biased_softmax
+        kernel = kernels.biased_softmax
         strides = (bias.stride(0) if len(bias) > 1 else 0, keys if bias.shape[2] > 1 else 0, bias.shape[2])
     places = _places(scores, scores if bias is None else bias)
     beside = keys, groups * queries, strides[2], strides[0], strides[1]
     rows = batch * groups * queries
-    share(lambda begin, end: kernel(*places, begin, end, *beside), rows, 8 * scores.numel())
+
+    def work(begin: int, end: int) -> None:
+        scratch = scores.new_empty(keys + LANES, dtype=torch.float32)
+        kernel(*places, scratch.data_ptr(), begin, end, *beside)
+
+    share(work, rows, 8 * scores.numel())
     return scores
 
 
 def softmax_back_(grad: Tensor, probs: Tensor) -> Tensor:
     """Computes the gradient of scores from that of their softmax, in its place, [..., S] with S 16 or more."""
     rows, keys = _size(probs)
-    kernel, places = gradients().softmax_back, _places(probs, grad)
+    kernel, places = gradients(probs.dtype).softmax_back, _places(probs, grad)
     share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
     return grad
