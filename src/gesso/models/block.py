@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gesso.config import LayerConfig, ModelConfig
 from gesso.nn import fused_norms, gpu_blocks
@@ -15,6 +16,7 @@ from gesso.nn.attention import Attend, Attention
 from gesso.nn.compiled_training import serves
 from gesso.nn.experts import Experts, Router
 from gesso.nn.mlp import MLP
+from gesso.nn.narrow_training import narrow_heads, narrow_mlp, narrow_norm, trains_narrow
 from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
 from gesso.nn.small_products import multiply_few
@@ -58,6 +60,8 @@ class Block(nn.Module):
         if self._fuses(x_ND):
             return self._forward_fused(x_ND, rope, attend, scalar)
         if self._trains_compiled(x_ND, scalar):
+            if trains_narrow(self.attention, self.mlp, self.experts, x_ND, rope) and self.mix is None:
+                return self._forward_narrow(x_ND, rope, attend, scalar)
             return self._forward_training(x_ND, rope, attend, scalar)
         x_ND = x_ND + self.post_attention_norm(self.attention(self.input_norm(x_ND), rope, attend))
         dense = self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_ND)))
@@ -114,6 +118,21 @@ class Block(nn.Module):
         dense = self.mlp(for_mlp)
         weights, experts = router.choose(router.proj(for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
+        return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, scalar)
+
+    def _forward_narrow(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
+        """Computes `_forward_training` with all in bfloat16 that products read and make, but for the residual sum."""
+        eps, router = self.input_norm.eps, self.router
+        before, after, to_mlp, to_experts, *weights_D = (cast("Tensor", n.weight) for n in self.norms())
+        of_mlp, of_experts, last = weights_D
+        q_NHK, k_NGK, v_NGK = narrow_heads(self.attention, narrow_norm(x_ND, before, eps), rope)
+        attended = F.linear(attend(q_NHK, k_NGK, v_NGK).flatten(1), self.attention.o_proj.weight)
+        x_ND, for_mlp, for_experts, for_router = add_attended(
+            x_ND, attended, (after, to_mlp, to_experts, router.scale), eps, router.root
+        )
+        dense = narrow_mlp(self.mlp, for_mlp)
+        weights, experts = router.choose(router.proj(for_router))
+        routed = self.experts(for_experts, weights, experts)
         return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, scalar)
 
     def norms(self) -> tuple[RMSNorm, ...]:

@@ -55,6 +55,18 @@ def takes(x: Tensor, *others: Tensor | None) -> bool:
     )
 
 
+def serves_narrow(x: Tensor) -> bool:
+    """Says whether kernels take these rows in bfloat16 in a pass of training."""
+    return (
+        _learns()
+        and x.dtype == torch.bfloat16
+        and type(x) in _PLAIN
+        and x.is_contiguous()
+        and x.shape[-1] % 16 == 0
+        and takes(x)
+    )
+
+
 def in_training() -> bool:
     """Says whether this is a pass of training that computes numbers."""
     return _learns() and _computes()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gesso import kernels
 from gesso.nn import gpu_training
-from gesso.nn.compiled_training import differentiate_plainly, serves
+from gesso.nn.compiled_training import differentiate_plainly, serves, serves_narrow
 from gesso.nn.elementwise import gelu
 from gesso.nn.pass_threads import in_packed_pass
 
@@ -39,7 +39,7 @@ def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
 
 def gated_gelu_of_halves(gate_up: Tensor) -> Tensor:
     """Computes `gated_gelu` of the halves of rows, [N, 2F] -> [N, F]."""
-    if gate_up.shape[-1] % 32 == 0 and serves(gate_up):
+    if gate_up.shape[-1] % 32 == 0 and (serves(gate_up) or serves_narrow(gate_up)):
         out: Tensor = _GatedHalves.apply(gate_up)  # type: ignore[no-untyped-call]
         return out
     if gate_up.dim() == 2 and gpu_training.trains_on_gpu(gate_up):

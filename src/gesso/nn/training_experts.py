@@ -1,4 +1,5 @@
-"""Computes a mixture of experts with gradients in one step of autograd, on a CPU in fp32.
+"""Computes a mixture of experts with gradients in one step of autograd, on a CPU in fp32; under autocast its rows and
+what stands between its products are bfloat16.
 
 Every expert's products are written where they belong: rows, hidden states and gradients of all experts lie in one
 tensor each, in tiles. So what stands between the products is one call of a kernel for all experts, and nothing is cut
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.nn.compiled_training import differentiate_plainly, serves
+from gesso.nn.compiled_training import differentiate_plainly, narrows, serves, serves_narrow
+from gesso.nn.norm import autocast_dtype
 
 LayOut = tuple[Tensor, Tensor, list[int]]
 """The row of every (token, choice), [N * k]; the token of every row, [M]; the rows of every expert."""
@@ -26,7 +28,9 @@ def mixes_in_training(x_ND: Tensor, weights_Nk: Tensor, gate_up_EFD: Tensor, dow
     """Says whether `mix_compiled` computes these."""
     return (
         gate_up_EFD.shape[1] % 32 == 0
-        and serves(x_ND, gate_up_EFD, down_EDF)
+        and (serves(x_ND, gate_up_EFD, down_EDF) or (narrows(x_ND) and serves_narrow(x_ND)))
+        and gate_up_EFD.dtype == down_EDF.dtype == torch.float32
+        and autocast_dtype("cpu") in (None, torch.bfloat16)
         and type(weights_Nk) is Tensor
         and weights_Nk.dtype == torch.float32
     )
@@ -52,14 +56,14 @@ class _Mix(torch.autograd.Function):
 
         x_ND, weights_Nk, gate_up_EFD, down_EDF, slots, source, tiles, plain = inputs
         slots_Nk = slots.view(weights_Nk.shape)
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x_ND.dtype
+        dtype = autocast_dtype("cpu") or x_ND.dtype
         rows_MD = x_ND.to(dtype).index_select(0, source)
-        gate_up_MF = x_ND.new_empty(len(rows_MD), gate_up_EFD.shape[1])
-        out_MD = x_ND.new_empty(rows_MD.shape)
+        gate_up_MF = rows_MD.new_empty(len(rows_MD), gate_up_EFD.shape[1])
+        out_MD = rows_MD.new_empty(rows_MD.shape)
         matrices = gate_up_EFD.to(dtype)
         for expert, tile in _tiles(tiles):
             _multiply(rows_MD[tile], matrices[expert].T, gate_up_MF[tile])
-        inner_MF = trained.gated(*gate_up_MF.chunk(2, dim=-1)).to(dtype)
+        inner_MF = trained.gated(*gate_up_MF.chunk(2, dim=-1))
         matrices = down_EDF.to(dtype)
         for expert, tile in _tiles(tiles):
             _multiply(inner_MF[tile], matrices[expert].T, out_MD[tile])
@@ -97,10 +101,9 @@ def _tiles(tiles: list[int]) -> Iterator[tuple[int, slice]]:
 def _back(
     given: Tensor, grad: Tensor, matrices: Tensor, tiles: list[int], *, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the gradients of every expert's rows and, where they are wanted, of its matrix, in fp32; products are in
-    the dtype of `given`."""
-    of_rows = grad.new_empty(given.shape)
-    grad = grad.to(given.dtype)
+    """Returns the gradients of every expert's rows, in their dtype, in which products are, and, where they are wanted,
+    of its matrix, in fp32."""
+    of_rows = torch.empty_like(given)
     narrowed = matrices.to(given.dtype)
     of_matrices = torch.empty_like(matrices) if wanted else None
     if of_matrices is not None and 0 in tiles:
@@ -113,7 +116,7 @@ def _back(
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Writes a product of matrices in fp32 where it belongs, or one of narrower matrices."""
+    """Writes a product of matrices where it belongs, which may be of a wider type."""
     if left.dtype == out.dtype:
         torch.mm(left, right, out=out)
     else:

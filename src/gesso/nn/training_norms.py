@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gesso.nn import gpu_blocks
-from gesso.nn.compiled_training import differentiate_plainly, serves
+from gesso.nn.compiled_training import differentiate_plainly, serves, serves_narrow
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
 
@@ -62,7 +62,8 @@ def _turned_norm(x: Tensor, weight: Tensor, *, cos: Tensor, sin: Tensor, eps: fl
 def add_attended(
     x_ND: Tensor, branch_ND: Tensor, weights_D: tuple[Tensor, Tensor, Tensor, Tensor], eps: float, factor: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes x + norm(branch), and its norms by three weights, the third times `factor`, [N, D] each.
+    """Computes x + norm(branch), and its norms by three weights, the third times `factor`, [N, D] each. Of a branch in
+    bfloat16 kernels make norms in bfloat16.
 
     Args:
         weights_D: the branch's, and the three.
@@ -71,7 +72,7 @@ def add_attended(
     if gpu_blocks.serves(x_ND, branch_ND, *weights_D):
         return gpu_blocks.add_attended(x_ND, branch_ND, weights_D, eps, factor)
     branch_ND = branch_ND.contiguous()
-    if not serves(x_ND, branch_ND, *weights_D):
+    if not (serves(x_ND, branch_ND, *weights_D) or (serves(x_ND, *weights_D) and serves_narrow(branch_ND))):
         return _attended(x_ND, branch_ND, *weights_D, eps=eps, factor=factor)
     found = _AddAttended.apply(x_ND, branch_ND, *weights_D, eps, factor)  # type: ignore[no-untyped-call]
     return found
@@ -120,13 +121,15 @@ def add_branches(
     """Computes (x + norm(norm(one) + norm(other))) * factor, [N, D].
 
     Args:
+        one_ND: may be bfloat16.
         weights_D: those of one, of other and of their sum.
         factor: a number, or a tensor of one that has no gradient.
     """
     if isinstance(factor, Tensor) and gpu_blocks.serves(x_ND, one_ND, other_ND, factor, *weights_D):
         return gpu_blocks.add_branches(x_ND, one_ND, other_ND, weights_D, eps, factor)
     one_ND, other_ND = one_ND.contiguous(), other_ND.contiguous()
-    if not serves(x_ND, one_ND, other_ND, *weights_D):
+    others = (other_ND, *weights_D)
+    if not (serves(x_ND, one_ND, *others) or (serves(x_ND, *others) and serves_narrow(one_ND))):
         return _branches(x_ND, one_ND, other_ND, *weights_D, eps=eps, factor=factor)
     inputs = (x_ND, one_ND, other_ND, *weights_D, eps, float(factor))
     out: Tensor = _AddBranches.apply(*inputs)  # type: ignore[no-untyped-call]
