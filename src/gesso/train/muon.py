@@ -28,7 +28,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
     itself."""
     a, b, c = NEWTON_SCHULZ
     x: Tensor = matrix.mT if matrix.shape[-2] > matrix.shape[-1] else matrix
-    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    x = (x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)).contiguous()
     for _ in range(ROUNDS):
         gram = x @ x.mT
         x = _add_product(x, _add_product(gram, gram, gram, b, c), x, a, 1.0)
@@ -51,8 +51,8 @@ def orthogonal_by_shape(matrices: list[Tensor], dtype: torch.dtype) -> list[Tens
 
 
 def _add_product(x: Tensor, left: Tensor, right: Tensor, beta: float, alpha: float) -> Tensor:
-    """Computes beta * x + alpha * left @ right; in fp32 on a CPU by one call, of matrices or of stacks of them."""
-    if type(x) is not Tensor or x.device.type != "cpu" or x.dtype != torch.float32 or x.dim() > 3:
+    """Computes beta * x + alpha * left @ right; on a CPU by one call, of matrices or of stacks of them."""
+    if type(x) is not Tensor or x.device.type != "cpu" or x.dim() > 3:
         return beta * x + alpha * left @ right
     call = torch.addmm if x.dim() == 2 else torch.baddbmm
     return call(x, left, right, beta=beta, alpha=alpha)
