@@ -5,9 +5,10 @@ Shape suffixes used in this package:
     D hidden    H query heads    G key/value heads    K head dimension    V vocabulary
     E experts   k experts of a token       F feed-forward width
 
-Norms: `norm`, `fused_norms`. Training kernels: `compiled_training` (where they serve), `training_norms`,
-`gated_gelu`, `training_experts`; on a GPU `gpu_training`, `gpu_blocks`. Products: `linear`, `grouped_products`,
-`small_products`, `widened_products` (bfloat16 in fp32), `row_alignment`, `matmul_rates`. Layers: `rope`, `attention`,
-`mlp`, `experts`, `vocabulary`, `cross_entropy`, `lora`, `separate_lora`, `elementwise`, `fp64`, `quant/`, and what the
-vision tower needs. Threads: `pass_threads`, `cpu_threads`; their floating-point mode: `denormals`.
+Norms: `norm`, `fused_norms`. Training kernels: `compiled_training` (where they serve), `training_norms`, `gated_gelu`,
+`training_experts`, `narrow_training` (a block in bfloat16); on a GPU `gpu_training`, `gpu_blocks`. Products: `linear`,
+`grouped_products`, `small_products`, `widened_products` (bfloat16 in fp32), `row_alignment`, `matmul_rates`. Layers:
+`rope`, `attention`, `mlp`, `experts`, `vocabulary`, `cross_entropy`, `lora`, `separate_lora`, `elementwise`, `fp64`,
+`quant/`, and what the vision tower needs. Threads: `pass_threads`, `cpu_threads`; their floating-point mode:
+`denormals`.
 """

@@ -67,6 +67,11 @@ def serves_narrow(x: Tensor) -> bool:
     )
 
 
+def copies(x: Tensor) -> bool:
+    """Says whether kernels move these rows in a pass of training: enough numbers, in parts of 64 bytes."""
+    return _learns() and type(x) in _PLAIN and takes(x) and x.is_contiguous() and x.shape[-1] * x.itemsize % 64 == 0
+
+
 def in_training() -> bool:
     """Says whether this is a pass of training that computes numbers."""
     return _learns() and _computes()

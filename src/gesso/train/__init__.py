@@ -4,9 +4,9 @@ Data: `data_config`, `numbered_lines`, `data_fields`, `data_encoder` and `data_r
 -> `file_data` (JSON lines), `file_task` (lines that a model is asked); `task_data` and `skill_data` (generators);
 `prefetch` has workers make batches.
 
-A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` (layout) -> `forward` (`attention`, passes)
--> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises) -> `trainer`,
-`held_out`, `clock`.
+A step: `batch` (canvases, corruption, `self_generated`) -> `encoder_rows` and `head_rows` (layout) -> `forward`
+(`attention`, passes) -> `two_pass` (the loss) -> `step` -> `optimizer` (`muon`) -> `objective` (what a step minimises)
+-> `trainer`, `held_out`, `clock`.
 
 A run: `config` (the optimisation), `plan`, `recipe` (all of a run), `recipes/`, `finetune`, `evaluate` over `attempts`
 and `intervals`, `records` (of `running_means`), `samples`, `plot`, `estimate`, `text_files`; `identity` (what a run

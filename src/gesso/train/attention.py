@@ -169,6 +169,12 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
         mask = None if bias is None else bias.to(dtype)
         fused = F.scaled_dot_product_attention(q_BGMK, k_BGSK, v_BGSK, attn_mask=mask, scale=1.0)
         return fused.reshape(batch, heads, tokens, dim).transpose(1, 2)
+    out = _attend(q_BGMK, k_BGSK, v_BGSK, bias)
+    return out.view(batch, heads, tokens, dim).transpose(1, 2)
+
+
+def _attend(q_BGMK: Tensor, k_BGSK: Tensor, v_BGSK: Tensor, bias: Tensor | None) -> Tensor:
+    """Attends as `attend_masked` does, of tensors that lie as they are multiplied, [B, G, M, K]."""
     compiled = (
         k_BGSK.shape[2] >= FEWEST
         and (bias is None or bias.is_contiguous())
@@ -177,7 +183,14 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
         and q_BGMK.dtype == k_BGSK.dtype == v_BGSK.dtype
     )
     out: Tensor = _Attention.apply(q_BGMK, k_BGSK, v_BGSK, bias, compiled)  # type: ignore[no-untyped-call]
-    return out.view(batch, heads, tokens, dim).transpose(1, 2)
+    return out
+
+
+def attend_heads(q_BHTK: Tensor, k_BGSK: Tensor, v_BGSK: Tensor, bias: Tensor | None) -> Tensor:
+    """Attends as `attend_masked` does, of tensors that lie head by head, [B, H, T, K]."""
+    groups = k_BGSK.shape[1]
+    q_BGMK = q_BHTK.unflatten(1, (groups, -1)).flatten(2, 3)
+    return _attend(q_BGMK, k_BGSK, v_BGSK, bias).view(q_BHTK.shape)
 
 
 def has_fused_kernel(device: torch.device) -> bool:

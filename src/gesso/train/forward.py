@@ -37,6 +37,7 @@ from gesso.train.encoder_rows import (
     pick_rows,
     soft_places,
 )
+from gesso.train.head_rows import HeadRows, lays_out
 from gesso.train.masks import MASKED, causal_bias
 
 ROW_MULTIPLE = 256
@@ -131,6 +132,7 @@ def encode(
     # Made once for all layers of a kind, which keep them for the backward pass.
     asking = list(zip(groups, here.queries, strict=True))
     fused = context is None and has_fused_kernel(device)
+    heads = HeadRows(batch.lengths, groups) if context is None and device.type == "cpu" else None
     # What fills the batch up is a row of its own.
     ends = flat_ends([*batch.lengths, *([fill] if fill else [])], device) if fused else None
 
@@ -154,6 +156,9 @@ def encode(
             if not for_canvases and ends is not None and not images and takes_flat(q):
                 longest = max(fill, batch.lengths[-1])
                 return attend_flat(q, k, v, ends, longest, window if kind == "sliding_attention" else None)
+            if heads is not None and lays_out(q, k, v):
+                out, keys[:], values[:] = heads.attend(q, k, v, biases[kind])
+                return out
             seen = here.seen(k[:real], v[:real])
             # Split, not sliced: the gradient is put together once, and not for each group in a tensor of all.
             mine = (x.split([*tokens, len(x) - real])[: len(tokens)] for x in (q, k, v))

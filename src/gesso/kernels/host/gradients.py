@@ -16,6 +16,7 @@ from gesso.kernels.host.block_gradients import (
 )
 from gesso.kernels.host.compilation import compile_arrays
 from gesso.kernels.host.gated import write_gated_backward, write_gated_forward
+from gesso.kernels.host.head_layouts import write_collect, write_spread
 from gesso.kernels.host.mixtures import write_mix_backward, write_mix_forward
 from gesso.kernels.host.narrow_softmax import write_narrow_softmax
 from gesso.kernels.host.norm_gradients import (
@@ -30,7 +31,7 @@ from gesso.kernels.host.softmax import write_softmax, write_softmax_back
 @dataclass(frozen=True, slots=True)
 class Gradients:
     """Holds the compiled kernels of training (see `norm_gradients`, `block_gradients`, `gated`, `mixtures`,
-    `softmax` and `narrow_softmax`)."""
+    `softmax`, `narrow_softmax` and `head_layouts`)."""
 
     norm: Callable[..., None]
     norm_back: Callable[..., None]
@@ -53,6 +54,8 @@ class Gradients:
     softmax: Callable[..., None]
     biased_softmax: Callable[..., None]
     softmax_back: Callable[..., None]
+    spread: Callable[..., None]
+    collect: Callable[..., None]
 
 
 def _write_softmax(module: ir.Module, name: str, *, biased: bool, narrow: bool) -> None:
@@ -84,4 +87,7 @@ def gradients(dtype: torch.dtype = torch.float32) -> Gradients:
     }  # fmt: skip
     for name, (write, _) in writers.items():
         write(module, name, narrow=narrow)
-    return Gradients(**compile_arrays(module, {name: sizes for name, (_, sizes) in writers.items()}))
+    write_spread(module, "spread")
+    write_collect(module, "collect")
+    sizes = {name: found for name, (_, found) in writers.items()}
+    return Gradients(**compile_arrays(module, sizes | {"spread": (4, 5, 0), "collect": (4, 5, 0)}))

@@ -17,6 +17,8 @@ from gesso.kernels.host.normed import share
 from gesso.kernels.host.row_writer import CHUNK, LANES
 
 Kernel = Callable[..., None]
+PART_BYTES = 64
+"""Bytes of a head that are moved at a time."""
 
 
 def serves(*tensors: Tensor | None) -> bool:
@@ -254,3 +256,20 @@ def softmax_back_(grad: Tensor, probs: Tensor) -> Tensor:
     kernel, places = gradients(probs.dtype).softmax_back, _places(probs, grad)
     share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
     return grad
+
+
+def spread(flat_NHK: Tensor, padded_BHTK: Tensor, begins_B: Tensor, lengths_B: Tensor) -> Tensor:
+    """Lays rows of flat tokens out, which begin at `begins` and have `lengths`, int64, with zeros behind their ends."""
+    _lay_out(gradients(flat_NHK.dtype).spread, flat_NHK, padded_BHTK, begins_B, lengths_B)
+    return padded_BHTK
+
+
+def collect(flat_NHK: Tensor, padded_BHTK: Tensor, begins_B: Tensor, lengths_B: Tensor) -> None:
+    """Writes what `spread` laid out back where it was."""
+    _lay_out(gradients(flat_NHK.dtype).collect, flat_NHK, padded_BHTK, begins_B, lengths_B)
+
+
+def _lay_out(kernel: Kernel, flat: Tensor, padded: Tensor, begins: Tensor, lengths: Tensor) -> None:
+    rows, heads, tokens, width = padded.shape
+    places, parts = _places(flat, padded, begins, lengths), width * padded.itemsize // PART_BYTES
+    share(lambda begin, end: kernel(*places, begin, end, heads, tokens, parts), rows, padded.numel())
