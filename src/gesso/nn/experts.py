@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from gesso import kernels
 from gesso.nn import gpu_training
+from gesso.nn.compiled_training import narrows
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.grouped_products import (
     can_group,
@@ -38,6 +39,9 @@ FINE, COARSE = ALIGNMENTS[-1], 2 * ALIGNMENTS[-1]
 """An expert's rows come in multiples of these, and of `pass_multiple` where they are fewer than the fine one: matmul
 libraries compile a kernel per shape, and unrounded expert loads would be a new shape every time. The fine one is for
 loads so small that padding would show."""
+
+SHAPES = 16
+"""Tiles that the rows of an expert of average load make in training in bfloat16."""
 
 
 class Router(nn.Module):
@@ -143,7 +147,8 @@ class Experts(nn.Module):
         if groups_in_training(x_ND, *matrices):
             return mix_in_training(x_ND, weights_Nk, experts_Nk, self.num_experts, *self.grouped())
         if mixes_in_training(x_ND, weights_Nk, *matrices):
-            lay_out = _lay_out(experts_Nk, self.num_experts)
+            rows = _rows_of_few_shapes(experts_Nk.numel() // self.num_experts) if narrows(x_ND) else None
+            lay_out = _lay_out(experts_Nk, self.num_experts, rows)
             return mix_compiled(x_ND, weights_Nk, *matrices, lay_out, partial(_mix_laid_out, lay_out))
         if all(widens(x_ND, matrix) for matrix in matrices):
             gate_up, down = (partial(multiply_widened_groups, weight_ENK=matrix) for matrix in matrices)
@@ -261,15 +266,24 @@ def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 
 
-def _lay_out(experts_Nk: Tensor, num_experts: int) -> LayOut:
+def _rows_of_few_shapes(load: int) -> int:
+    """Returns the multiple that experts' rows come in, a power of two, where each gets `load` on average: so that there
+    are few shapes, which products of bfloat16 meet again; a kernel for a new one takes a millisecond to make."""
+    return int(max(COARSE, 1 << (load // SHAPES).bit_length() >> 1))
+
+
+def _lay_out(experts_Nk: Tensor, num_experts: int, rows: int | None = None) -> LayOut:
     """Lays each expert's tokens side by side, in tiles of aligned rows.
+
+    Args:
+        rows: what tiles are multiples of; None chooses by the number of tokens.
 
     Returns:
         The row of every (token, choice), the token of every row, and the rows of every expert.
     """
     tokens, top_k = experts_Nk.shape
     flat, device = experts_Nk.flatten(), experts_Nk.device
-    rows = FINE if flat.numel() < 4 * COARSE * num_experts else COARSE
+    rows = rows or (FINE if flat.numel() < 4 * COARSE * num_experts else COARSE)
     if experts_Nk.is_meta:  # a pass without numbers, made to count memory: every expert gets its share
         tiles = [-(-flat.numel() // num_experts // rows) * rows] * num_experts
         return torch.empty_like(flat), flat.new_empty(sum(tiles)), tiles
