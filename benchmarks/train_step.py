@@ -29,7 +29,7 @@ from gesso.models import block
 from gesso.models.hub import resolve
 from gesso.nn import gated_gelu, linear, norm, training_experts, training_norms
 from gesso.nn.denormals import flushed_denormals
-from gesso.train import attention
+from gesso.train import attention, forward
 from gesso.train.config import CanvasWidth, Precision
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import make_optimizer, set_rate
@@ -38,10 +38,12 @@ from gesso.train.step import LossModule, start_model, step_batch
 
 PARTS: dict[str, list[tuple[ModuleType, str]]] = {
     "norms, sums and turns": [(norm, "serves"), (training_norms, "serves"), (block, "serves")],
-    "gelu(gate) * up": [(gated_gelu, "serves")],
-    "experts in one": [(training_experts, "serves")],
+    "gelu(gate) * up": [(gated_gelu, "serves"), (gated_gelu, "serves_narrow")],
+    "experts in one": [(training_experts, "serves"), (training_experts, "serves_narrow")],
     "softmax": [(attention, "takes")],
+    "heads laid out in one pass": [(forward, "lays_out")],
     "results of narrow products in fp32": [(linear, "narrows")],
+    "blocks in bfloat16": [(block, "trains_narrow")],
 }
 """Where each kind of kernel is asked for."""
 PRODUCT = 4608, 192, 256

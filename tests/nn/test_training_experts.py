@@ -99,6 +99,21 @@ def test_gradients_of_gradients_are_made_by_array_operations() -> None:
         assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
 
 
+def test_rows_in_bfloat16_have_gradients_of_gradients_as_well() -> None:
+    experts, given_, numbers = draw(9, 3, 2, 3, 0)
+    leaves = [given_[0].bfloat16().requires_grad_(), given_[1].clone().requires_grad_(), *experts.parameters()]
+    doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = experts(*leaves[:2], numbers)
+    assert "_Mix" in type(out.grad_fn).__name__
+    found = []
+    for made, inputs in ((out, leaves), (slowly(*doubles, numbers), doubles)):
+        grads = torch.autograd.grad(made.sin().sum(), inputs, create_graph=True)
+        found.append(torch.autograd.grad(sum(grad.double().square().sum() for grad in grads), inputs))
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours.double() - theirs).norm() <= 0.05 * theirs.norm()
+
+
 def test_frozen_experts_get_no_gradient() -> None:
     experts, (x, weights, *_), numbers = draw(9, 3, 2, 3, 0)
     experts.requires_grad_(False)

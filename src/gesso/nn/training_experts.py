@@ -10,7 +10,7 @@ up, put together or stacked. A token's rows are summed up, and their gradients b
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -75,7 +75,12 @@ class _Mix(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, slots_Nk, rows_MD, gate_up_MF, inner_MF, out_MD = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *differentiate_plainly(ctx.plain, inputs, grads), None, None, None, None
+            plain = ctx.plain
+
+            def widened(x_ND: Tensor, *others: Tensor) -> Tensor:  # autocast, which would narrow the matrices, is over
+                return cast("Tensor", plain(x_ND.float(), *others))
+
+            return *differentiate_plainly(widened, inputs, grads), None, None, None, None
         from gesso.kernels.host import trained
 
         _, weights_Nk, gate_up_EFD, down_EDF = inputs
