@@ -94,7 +94,6 @@ def _plain(build: Writer, first: Value, second: Value, lanes: int) -> Value:
 def sum_lanes(build: Writer, rows: list[Value]) -> Value:
     """Adds up the lanes of each of R vectors, a power of two of them: halves onto halves, several rows in one vector.
     Returns [R]."""
-    add = build.fadd if rows[0].type.element == F32 else build.add
     count, whole = len(rows), rows[0].type.count
     width = whole
     while width > 1:
@@ -104,7 +103,7 @@ def sum_lanes(build: Writer, rows: list[Value]) -> Value:
         if len(rows) % 2:
             rows = [*rows, ir.Constant(rows[0].type, ir.Undefined)]
         rows = [
-            add(build.pick(first, second, low), build.pick(first, second, high))
+            build.fadd(build.pick(first, second, low), build.pick(first, second, high))
             for first, second in zip(rows[::2], rows[1::2], strict=True)
         ]
         width = half

@@ -224,8 +224,8 @@ def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]
     """Computes `matmul` by several matrices [N, ...] of one format and width; rows are rounded once."""
     found = _layout_for(x_MD, name, matrices[0])
     assert all(layout(name, parts) == found for parts in matrices)
-    rounded = round_rows(x_MD, found)
-    made = multiply(rounded, matrices, pieces_of((rounded.rows,), rounded.dot), rounded.rows)
+    pieces = pieces_of((len(x_MD),), way_to_multiply(found))
+    made = multiply(round_rows(x_MD, found, None, pieces), matrices, pieces, len(x_MD))
     return list(made) if x_MD.dtype == torch.float32 else [out.to(x_MD.dtype) for out in made]
 
 

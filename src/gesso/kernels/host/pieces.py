@@ -14,7 +14,7 @@ from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Wri
 from gesso.kernels.host.words import MATRIX, OUT, ROW, SIZE, word_of
 
 TILES: dict[Dot, dict[int, int]] = {
-    "amx": dict.fromkeys(range(16, 0, -1), 16),
+    "amx": dict.fromkeys((*range(16, 3, -1), 2, 1), 16),
     "vnni512": {8: 2, 4: 4, 2: 4, 1: 4},
     "vnni256": {4: 1, 2: 2, 1: 4},
     "avx2": {4: 1, 2: 2, 1: 4},

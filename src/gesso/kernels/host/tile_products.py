@@ -15,7 +15,7 @@ from gesso.kernels.host.dots import FLOATS, WHOLES
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
 from gesso.kernels.host.pieces import Run
-from gesso.kernels.host.tile_rows import RowWriter, write_straight
+from gesso.kernels.host.tile_rows import FEW, RowWriter, write_straight
 from gesso.kernels.host.tile_unpacking import CHUNK, ROOMS, TILE, TOGETHER, TileWriter, UnpackWriter, parts_of
 from gesso.kernels.host.words import OUT, ROW, SIZE, word_of
 
@@ -31,7 +31,9 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
     used = {SUMS: full, CODES: (LANES, BLOCK // parts), ROWS: (LANES // parts, 4 * LANES)}
     shapes = amx.write_configuration(module, f"{name}_shapes", used)
     unpack = UnpackWriter(module, f"{name}_unpack", layout).made
-    of_tile, of_row = _Tile(module, f"{name}_tile", layout).made, RowWriter(module, f"{name}_row", layout).made
+    of_tile = _Tile(module, f"{name}_tile", layout).made
+    of_rows = {count: RowWriter(module, f"{name}_{count}", layout, count, whole=True).made for count in FEW}
+    of_rest = RowWriter(module, f"{name}_rest", layout, 1, whole=False).made
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     *_, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
@@ -40,12 +42,8 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
     before = build.mul(run.matrix, columns)  # rows of the matrices that come before
     groups = Loop(build, run.first, run.end, step=TOGETHER)
     last = build.least(build.add(groups.index, constant(TOGETHER)), run.end)
-    loop = Loop(build, groups.index, last, carried=[constant(0)])
-    piece = _Piece(build, layout, loop.index, groups.index)
-    with build.if_then(piece.is_single):
-        write_straight(build, layout, piece.rows[0], piece.straight, blocks)
-    loop.close(build.add(loop.carried[0], build.zext(build.not_(piece.is_single), I64)))
-    wide = build.icmp_signed(">", loop.carried[0], constant(0))
+    span = groups.index, last
+    wide = _straighten(build, layout, span)
     tiles = Loop(build, begin, end, step=LANES)
     first, live = build.add(before, tiles.index), build.least(build.sub(end, tiles.index), constant(LANES))
     with build.if_then(wide):
@@ -53,45 +51,93 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
         until = build.least(build.add(chunks.index, constant(CHUNK)), blocks)
         of_matrix = [first, live, blocks, chunks.index, until]
         build.call(unpack, [codes, scales, third, scratch, *of_matrix])
-        loop = Loop(build, groups.index, last)
-        piece = _Piece(build, layout, loop.index, groups.index)
-        with build.if_then(build.not_(piece.is_single)):
+        loop = Loop(build, *span)
+        piece = _Piece(build, layout, loop.index, span[0], constant(0))
+        with build.if_then(build.not_(piece.is_few)):
             target = build.at(out, build.add(piece.out, tiles.index), F32)
             shared = [*piece.rows, codes, scales, third, target, scratch]
             build.call(of_tile, [*shared, *of_matrix, columns, piece.size, piece.number])
         loop.close()
         chunks.close()
-    loop = Loop(build, groups.index, last)
-    piece = _Piece(build, layout, loop.index, groups.index)
-    with build.if_then(piece.is_single):
-        target = build.at(out, build.add(piece.out, tiles.index), F32)
-        rows = [piece.straight, *piece.rows[1:]]
-        build.call(of_row, [*rows, codes, scales, third, target, scratch, first, live, blocks])
-    for each in (loop, tiles, groups, run):
-        each.close()
+    _multiply_few(build, layout, span, (of_rows, of_rest), (tiles.index, first, live))
+    for outer in (tiles, groups, run):
+        outer.close()
     amx.release(build)
     build.ret_void()
+
+
+def _straighten(build: Writer, layout: Layout, span: tuple[Value, Value]) -> Value:
+    """Lays the codes of few rows out side by side; says whether any pieces of a span have more."""
+    blocks = build.made.args[11]
+    loop = Loop(build, *span, carried=[constant(0), constant(0)])
+    piece = _Piece(build, layout, loop.index, span[0], loop.carried[0])
+    few = Loop(build, constant(0), piece.few)
+    straight = build.at(piece.straight, build.mul(few.index, build.mul(blocks, constant(BLOCK // 4))), F32)
+    write_straight(build, layout, build.at(piece.rows[0], few.index, I32), straight, blocks)
+    few.close()
+    in_tiles = build.zext(build.not_(piece.is_few), I64)
+    loop.close(build.add(loop.carried[0], piece.few), build.add(loop.carried[1], in_tiles))
+    return build.icmp_signed(">", loop.carried[1], constant(0))
+
+
+def _multiply_few(
+    build: Writer,
+    layout: Layout,
+    span: tuple[Value, Value],
+    kernels: tuple[dict[int, Value], Value],
+    matrix: tuple[Value, Value, Value],
+) -> None:
+    """Multiplies pieces of few rows.
+
+    Args:
+        kernels: for so many rows and sixteen of the matrix, and for one row and fewer of these.
+        matrix: the first column of sixteen that come out, the row of the matrix that it is, and how many there are.
+    """
+    codes, scales, third, out, scratch = build.made.args[3:8]
+    columns, blocks = build.made.args[10:12]
+    column, first, live = matrix
+    beside = [codes, scales, third], [scratch, first, live, blocks, columns]
+    loop = Loop(build, *span, carried=[constant(0)])
+    piece = _Piece(build, layout, loop.index, span[0], loop.carried[0])
+    target, rows = build.at(out, build.add(piece.out, column), F32), [piece.straight, *piece.rows[1:]]
+    is_whole = build.icmp_signed("==", live, constant(LANES))
+    for size, kernel in kernels[0].items():
+        with build.if_then(build.and_(is_whole, build.icmp_signed("==", piece.size, constant(size)))):
+            build.call(kernel, [*rows, *beside[0], target, *beside[1]])
+    few = Loop(build, constant(0), build.select(is_whole, constant(0), piece.few))
+    straight = build.at(rows[0], build.mul(few.index, build.mul(blocks, constant(BLOCK // 4))), F32)
+    own = [straight, *(build.at(row, few.index, F32) for row in rows[1:])]
+    target = build.at(target, build.mul(few.index, columns), F32)
+    build.call(kernels[1], [*own, *beside[0], target, *beside[1]])
+    few.close()
+    loop.close(build.add(loop.carried[0], piece.few))
 
 
 class _Piece:
     """Reads the words of a piece, and says where its rows are."""
 
-    def __init__(self, build: Writer, layout: Layout, index: Value, first: Value) -> None:
+    def __init__(self, build: Writer, layout: Layout, index: Value, first: Value, before: Value) -> None:
+        """
+        Args:
+            first: of the pieces that are multiplied together.
+            before: rows that are multiplied without tiles, of those that come before.
+        """
         x, x_scales, x_sums = build.made.args[:3]
         scratch, pieces, _, columns, blocks = build.made.args[7:12]
         row, self.size, first_out = (build.read(pieces, I64, word_of(build, index, word)) for word in (ROW, SIZE, OUT))
         self.number, self.out = build.sub(index, first), build.mul(first_out, columns)
-        self.is_single = build.icmp_signed("==", self.size, constant(1))
+        self.is_few = build.icmp_signed("<=", self.size, constant(FEW[0]))
+        self.few = build.select(self.is_few, self.size, constant(0))
         group, lane = (divided(row, constant(GROUP)) for divided in (build.udiv, build.urem))
-        before = build.mul(build.mul(group, blocks), constant(GROUP))  # scales of the groups that come before
+        scales = build.mul(build.mul(group, blocks), constant(GROUP))  # of the groups that come before
         held = ((x, BLOCK // 4, I32), (x_scales, 1, F32), (x_sums, parts_of(layout), F32))
         self.rows = [
-            build.at(numbers, build.add(build.mul(before, constant(each)), lane), kind) for numbers, each, kind in held
+            build.at(numbers, build.add(build.mul(scales, constant(each)), lane), kind) for numbers, each, kind in held
         ]
         """Codes, scales and sums."""
-        room = build.mul(build.mul(self.number, blocks), constant(BLOCK // 4))
+        room = build.mul(build.mul(before, blocks), constant(BLOCK // 4))
         self.straight = build.at(scratch, build.add(room, constant(sum(ROOMS))), F32)
-        """Where a single row's codes stand side by side."""
+        """Where the codes of few rows stand side by side."""
 
 
 class _Tile(TileWriter):

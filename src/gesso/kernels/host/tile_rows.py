@@ -1,5 +1,5 @@
-"""Writes the kernel that multiplies sixteen rows of a packed matrix by a single row of activations: without tiles,
-which would be nearly empty, and to the same bits.
+"""Writes the kernels that multiply sixteen rows of a packed matrix by one row of activations, two or four: without
+tiles, which would be nearly empty, and to the same bits.
 
     G blocks of 64 features   P parts of a block that have scales of their own
 """
@@ -7,14 +7,17 @@ which would be nearly empty, and to the same bits.
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, GROUP, LANES
-from gesso.kernels.host.dots import BYTES, FLOATS, dot, signed_dot, sum_lanes
+from gesso.kernels.host.dots import BYTES, FLOATS, dot, signed_dot
 from gesso.kernels.host.layouts import Layout, Weights
 from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, Writer, constant, zeros
 from gesso.kernels.host.tile_unpacking import CHUNK, TileWriter
 
+FEW = (4, 2, 1)
+"""Rows of activations that are multiplied without tiles."""
+
 
 def write_straight(build: Writer, layout: Layout, turned: Value, straight: Value, blocks: Value) -> None:
-    """Writes the codes of a row that is turned with others side by side, as the kernel of a single row reads them."""
+    """Writes the codes of a row that is turned with others side by side, as the kernels of few rows read them."""
     loop = Loop(build, constant(0), build.mul(blocks, constant(BLOCK // 4)))
     word = build.read(turned, I32, build.mul(loop.index, constant(GROUP)))
     if layout.signed:  # the instruction takes unsigned bytes first
@@ -24,58 +27,81 @@ def write_straight(build: Writer, layout: Layout, turned: Value, straight: Value
 
 
 class RowWriter(TileWriter):
-    """Writes the kernel for sixteen rows of a matrix, or for the `live` first of them, and one of activations."""
+    """Writes the kernel for sixteen rows of a matrix, or for the `live` first of them, and `count` of activations.
 
-    def __init__(self, module: ir.Module, name: str, layout: Layout) -> None:
-        super().__init__(module, name, layout, 8, 3)
+    Where there are always sixteen, fewer registers say where they are.
+    """
+
+    def __init__(self, module: ir.Module, name: str, layout: Layout, count: int, *, whole: bool) -> None:
+        super().__init__(module, name, layout, 8, 4)
+        self.count = count
         self.x, self.x_scales, self.x_sums, codes, scales, third, out, scratch = self.made.args[:8]
-        first, live, blocks = self.made.args[8:]
+        first, live, blocks, columns = self.made.args[8:]
         self.take(scratch, first, live, blocks, constant(0), blocks)
-        chunk = Loop(self, constant(0), blocks, step=CHUNK, carried=[zeros(FLOATS)])
+        chunk = Loop(self, constant(0), blocks, step=CHUNK, carried=[zeros(FLOATS)] * count)
         self.begin, self.end = chunk.index, self.least(self.add(chunk.index, constant(CHUNK)), blocks)
         self.spread(scales, third)
         width = self.mul(blocks, constant(BLOCK * layout.bits // 8))
-        rows = [self.row(constant(i)) for i in range(LANES)]
-        matrix = [Weights(self.at(codes, self.mul(row, width), I8), scales, third, row) for row in rows]
+        rows = [self.add(first, constant(i)) if whole else self.row(constant(i)) for i in range(LANES)]
+        begin = self.at(codes, self.mul(first, width), I8)
+        places = [self.at(begin, self.mul(self.sub(row, first), width), I8) for row in rows]
+        matrix = [Weights(place, scales, third, row) for place, row in zip(places, rows, strict=True)]
         loop = Loop(self, self.begin, self.end, carried=chunk.carried)
         for place in self.ahead(matrix[0].codes, loop.index):
             self.ask_for(place, 2)
-        total = loop.carried[0]
-        for part, sums in enumerate(self._multiply(matrix, loop.index)):
-            total = self._add(loop.index, part, sums, total)
-        loop.close(total)
-        chunk.close(loop.carried[0])
-        self.write_lanes(self.scale_lanes(chunk.carried[0], scales, third), out)
+        products = self._multiply(matrix, loop.index)
+        loop.close(
+            *(self._add(loop.index, r, *pair) for r, pair in enumerate(zip(products, loop.carried, strict=True)))
+        )
+        chunk.close(*loop.carried)
+        for r, total in enumerate(chunk.carried):
+            target = self.at(out, self.mul(columns, constant(r)), F32)
+            self.write_lanes(self.scale_lanes(total, scales, third), target)
         self.ret_void()
 
-    def _multiply(self, matrix: list[Weights], block: Value) -> list[Value]:
-        """Returns the sums of products of a block's parts, of sixteen rows each."""
+    def _multiply(self, matrix: list[Weights], block: Value) -> list[list[Value]]:
+        """Returns the products of a block, for each row of activations those of its parts: of sixteen rows of the
+        matrix each."""
         assert self.layout.codes is not None
-        activations = self.read(self.x, BYTES, self.mul(block, constant(BLOCK)))
-        products = []
-        for weights in matrix:
-            codes = self.layout.codes(self, weights, block)
-            if self.layout.signed:
-                products.append(signed_dot(self, "vnni512", activations, codes))
-            else:
-                products.append(dot(self, "vnni512", codes, activations))
-        each = LANES // self.parts
-        return [
-            sum_lanes(self, [self.pick(row, row, range(part * each, part * each + each)) for row in products])
-            for part in range(self.parts)
+        every = self.mul(self.blocks, constant(BLOCK))
+        rows = [
+            self.read(self.x, BYTES, self.add(self.mul(every, constant(r)), self.mul(block, constant(BLOCK))))
+            for r in range(self.count)
         ]
+        codes = [self.layout.codes(self, weights, block) for weights in matrix]
+        return [[self._sum(activations, codes, part) for part in range(self.parts)] for activations in rows]
 
-    def _add(self, block: Value, part: int, sums: Value, total: Value) -> Value:
-        """Adds the products of a part of a block, times both scales, and of its offsets."""
-        own = self.places(block)[part]
-        factor = self._of_row(self.x_scales, block)
-        if self.layout.scale != "row":
-            factor = self.fmul(self.read(self.scales, FLOATS, own), factor)
-        total = self.fma(self.sitofp(sums, FLOATS), factor, total)
-        if not self.has_offsets:
-            return total
-        number = self.add(self.mul(block, constant(self.parts)), constant(part))
-        return self.fma(self.read(self.offsets, FLOATS, own), self._of_row(self.x_sums, number), total)
+    def _sum(self, activations: Value, codes: list[Value], part: int) -> Value:
+        """Adds up the lanes of a part, of sixteen rows: as soon as there are two, so that few registers are held."""
+        if len(codes) == 1:
+            product = self._product(activations, codes[0])
+            each = LANES // self.parts
+            return product if self.parts == 1 else self.pick(product, product, range(part * each, (part + 1) * each))
+        half = len(codes) // 2
+        first, second = (self._sum(activations, some, part) for some in (codes[:half], codes[half:]))
+        lanes, width = first.type.count, LANES // self.parts // half
+        if width <= 1:
+            return self.pick(first, second, range(2 * lanes))
+        low = [begin + lane for begin in range(0, 2 * lanes, width) for lane in range(width // 2)]
+        return self.add(*(self.pick(first, second, [lane + way for lane in low]) for way in (0, width // 2)))
 
-    def _of_row(self, numbers: Value, block: Value) -> Value:
-        return self.splat(self.read(numbers, F32, self.mul(block, constant(GROUP))), LANES)
+    def _product(self, activations: Value, codes: Value) -> Value:
+        if self.layout.signed:
+            return signed_dot(self, "vnni512", activations, codes)
+        return dot(self, "vnni512", codes, activations)
+
+    def _add(self, block: Value, r: int, sums: list[Value], total: Value) -> Value:
+        """Adds the products of a block's parts, times both scales, and of its offsets."""
+        for own, part in zip(self.places(block), range(self.parts), strict=True):
+            factor = self._of_row(self.x_scales, block, r)
+            if self.layout.scale != "row":
+                factor = self.fmul(self.read(self.scales, FLOATS, own), factor)
+            total = self.fma(self.sitofp(sums[part], FLOATS), factor, total)
+            if self.has_offsets:
+                number = self.add(self.mul(block, constant(self.parts)), constant(part))
+                total = self.fma(self.read(self.offsets, FLOATS, own), self._of_row(self.x_sums, number, r), total)
+        return total
+
+    def _of_row(self, numbers: Value, block: Value, r: int) -> Value:
+        place = self.add(self.mul(block, constant(GROUP)), constant(r))
+        return self.splat(self.read(numbers, F32, place), LANES)

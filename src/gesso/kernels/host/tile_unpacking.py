@@ -51,7 +51,8 @@ def parts_of(layout: Layout) -> int:
 
 
 def tile_scratch_size(blocks: int) -> int:
-    """Returns how many floats of scratch memory a thread needs; the last are for single rows of activations."""
+    """Returns how many floats of scratch memory a thread needs; the last are for rows that are multiplied without
+    tiles: of pieces of one matrix, four, two and one at most, or one of each."""
     return sum(ROOMS) + TOGETHER * blocks * BLOCK // 4
 
 
