@@ -298,7 +298,13 @@ def rounded_rows(x: torch.Tensor, kind: Dot) -> tuple[torch.Tensor, torch.Tensor
     if kind == "amx":
         groups = -(-rows // GROUP)
         size = groups * GROUP * width
-        turned, scales = rounded.held[:size].view(groups, -1, GROUP, 4), rounded.held[size:].view(torch.float32)
+        straight = rounded.held[:size].view(-1, width).flip(0)[:rows].view(torch.uint8)
+        turned = rounded.held[size : 2 * size].view(groups, -1, GROUP, 4)
+        assert torch.equal(
+            (straight ^ 128).view(torch.int8).view(rows, -1, BLOCK),
+            turned.transpose(1, 2).reshape(groups * GROUP, -1, BLOCK)[:rows],
+        )
+        scales = rounded.held[2 * size :].view(torch.float32)
         scales = scales[: size // BLOCK].view(groups, -1, GROUP).transpose(1, 2).flatten(0, 1)
         return turned.transpose(1, 2).reshape(groups * GROUP, -1, BLOCK)[:rows], scales[:rows, :, None]
     codes = rounded.held[: rows * width].view(rows, -1, BLOCK)

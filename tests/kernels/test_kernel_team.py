@@ -19,7 +19,7 @@ if importlib.util.find_spec("llvmlite") is None:
 from gesso.kernels.host import packed, threads
 from gesso.kernels.host.calls import UNIT, units
 from gesso.kernels.host.team import ASLEEP
-from gesso.kernels.host.threads import Work, product_threads, products_by, share_units
+from gesso.kernels.host.threads import Work, product_threads, products_by, share_units, take_units
 
 pytestmark = pytest.mark.numbers
 WATCH = 2_000_000
@@ -62,6 +62,21 @@ def test_every_unit_is_done_once(number: int, count: int, watch: int) -> None:
             assert sorted(unit for _, begin, end in seen for unit in range(begin, end)) == list(range(count))
             assert {thread for thread, *_ in seen} <= set(range(number))
             del owner
+
+
+@pytest.mark.parametrize("openmp", [True, False], ids=["PyTorch's threads", "our own"])
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_every_unit_is_taken_once(number: int, count: int, openmp: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not openmp:
+        monkeypatch.setattr(threads, "_openmp", lambda: None)
+    for _ in range(5):
+        seen: Seen = []
+        work, owner = noting(seen)
+        take_units(work, 0, count, number)
+        assert sorted(unit for _, begin, end in seen for unit in range(begin, end)) == list(range(count))
+        assert {thread for thread, *_ in seen} <= set(range(number))
+        del owner
 
 
 def test_one_that_is_held_up_does_not_hold_up_the_others() -> None:

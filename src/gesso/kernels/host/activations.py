@@ -67,22 +67,24 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     build.ret_void()
 
 
-def write_turn_rows(module: ir.Module, name: str, parts: int) -> None:
+def write_turn_rows(module: ir.Module, name: str, parts: int, *, shifted: bool) -> None:
     """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows as `write_round_rows`'s kernel does
     and writes them turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)`
     gives each piece (see `pieces`) a group of its own; its rows of x are as many as come out.
 
     Args of the kernels: codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16], sums float
-    [groups, G, parts, 16].
+    [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for products of few
+    rows: of place i from -64 G (i + 1) on.
 
     Args:
         parts: of a block, each with a sum of its own.
+        shifted: of the codes side by side, as in `write_round_rows`.
     """
     build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
     x, blocks, begin, end, *places = build.made.args
     rows = Loop(build, begin, end)
     group, lane = (divided(rows.index, constant(GROUP)) for divided in (build.udiv, build.urem))
-    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts)
+    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts, shifted=shifted)
     rows.close()
     build.ret_void()
     build = Writer(module, f"{name}_pieces", VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, POINTER])
@@ -91,14 +93,20 @@ def write_turn_rows(module: ir.Module, name: str, parts: int) -> None:
     size, first = (build.read(pieces, I64, word_of(build, groups.index, word)) for word in (SIZE, OUT))
     lanes = Loop(build, constant(0), size)
     row = build.add(first, lanes.index)
-    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts)
+    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts, shifted=shifted)
     lanes.close()
     groups.close()
     build.ret_void()
 
 
 def _turn_row(
-    build: Writer, x: tuple[Value, Value], place: tuple[Value, Value, Value], written: list[Value], parts: int
+    build: Writer,
+    x: tuple[Value, Value],
+    place: tuple[Value, Value, Value],
+    written: list[Value],
+    parts: int,
+    *,
+    shifted: bool,
 ) -> None:
     """Rounds a row and writes it.
 
@@ -108,10 +116,15 @@ def _turn_row(
         written: where codes, scales and sums are.
     """
     (numbers, blocks), (row, group, lane), (codes, scales, sums) = x, place, written
+    slot = build.add(build.mul(group, constant(GROUP)), lane)
+    straight = build.mul(build.mul(build.add(slot, constant(1)), blocks), constant(-BLOCK))
     block = Loop(build, constant(0), blocks)
     rounded, scale, totals = _round_block(build, numbers, build.mul(_of(build, row, blocks, block), constant(BLOCK)))
     own, words = _of(build, group, blocks, block), LANES // _WORD
+    beside = build.add(straight, build.mul(block.index, constant(BLOCK)))
     for i, code in enumerate(rounded):
+        stored = build.xor(code, constants([-128] * LANES, I8)) if shifted else code
+        build.write(stored, codes, build.add(beside, constant(LANES * i)))
         held = build.bitcast(code, vector(I32, words))
         for j in range(words):
             at = build.add(build.mul(own, constant(BLOCK // _WORD)), constant(words * i + j))

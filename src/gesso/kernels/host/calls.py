@@ -61,3 +61,29 @@ def _column(build: Writer, edge: Value, first: Value, columns: Value) -> Value:
     column = build.mul(build.sub(edge, first), constant(UNIT))
     column = build.select(build.icmp_signed("<", column, constant(0)), constant(0), column)
     return build.select(build.icmp_signed("<", columns, column), columns, column)
+
+
+TAKEN = ("work", "context", "count", "step", "next", "thread")
+"""Words of a job that threads share as they come: the address of a function (context, thread, begin, end), its context,
+how many units there are and how many are taken at a time, the next one, and the number of the next thread."""
+_WORK = ir.FunctionType(VOID, [POINTER, I64, I64, I64])
+
+
+def write_take_units(module: ir.Module, name: str) -> None:
+    """Writes `name(words)`, which several threads call at once: each takes units until there are none left."""
+    build = Writer(module, name, VOID, [POINTER])
+    (words,) = build.made.args
+    held = {name: build.at(words, constant(i), I64) for i, name in enumerate(TAKEN)}
+    work, context, count, step = (build.read(held[name], I64) for name in TAKEN[:4])
+    thread = build.atomic_rmw("add", held["thread"], constant(1), "seq_cst")
+    kernel, context = build.inttoptr(work, _WORK.as_pointer()), build.inttoptr(context, POINTER)
+    head, body, done = (build.made.append_basic_block() for _ in range(3))
+    build.branch(head)
+    build.position_at_end(head)
+    begin = build.atomic_rmw("add", held["next"], step, "seq_cst")
+    build.cbranch(build.icmp_signed("<", begin, count), body, done)
+    build.position_at_end(body)
+    build.call(kernel, [context, thread, begin, build.least(build.add(begin, step), count)])
+    build.branch(head)
+    build.position_at_end(done)
+    build.ret_void()

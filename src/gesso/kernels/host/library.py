@@ -11,7 +11,7 @@ from gesso.kernels.host import amx
 from gesso.kernels.host.activations import write_round_rows, write_turn_rows
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
-from gesso.kernels.host.calls import write_multiply_all
+from gesso.kernels.host.calls import write_multiply_all, write_take_units
 from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features
 from gesso.kernels.host.compositions import (
@@ -82,7 +82,7 @@ def kernels(name: str, kind: Dot) -> Kernels:
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
     if kind == "amx":
-        write_turn_rows(module, "round_rows", parts_of(layout))
+        write_turn_rows(module, "round_rows", parts_of(layout), shifted=layout.signed)
         write_multiply_tiles(module, "multiply", layout)
     else:
         write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
@@ -103,6 +103,8 @@ class Team:
     finish: Callable[..., int]
     wait: Callable[..., int]
     serve: Callable[..., None]
+    take_units: int
+    """The address of `calls.write_take_units`'s kernel."""
     multiply_all: Work
 
 
@@ -113,6 +115,7 @@ def team() -> Team:
     module.triple = binding.get_default_triple()
     write_team(module)
     write_multiply_all(module, "multiply_all")
+    write_take_units(module, "take_units")
     address = compile_module(module)
     kinds = {
         "share": ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 6),
@@ -123,7 +126,7 @@ def team() -> Team:
     }
     made = {name: kind(address(name)) for name, kind in kinds.items()}
     multiply_all = work_of(made.pop("multiply_all"))
-    return Team(**made, multiply_all=multiply_all)
+    return Team(**made, take_units=address("take_units"), multiply_all=multiply_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +212,8 @@ def bfloat16_kernel(turned: bool) -> int:
 class TileMixing:
     """Holds the compiled kernels of `tile_mixing`."""
 
-    split: Callable[..., None]
-    mix: Callable[..., None]
+    split: Work
+    mix: Work
 
 
 @functools.cache
@@ -219,7 +222,8 @@ def tile_mixing() -> TileMixing:
     module = ir.Module("gesso_tile_mixing")
     write_split_weights(module, "split")
     write_mix_tiles(module, "mix")
-    return TileMixing(**compile_arrays(module, {"split": (3, 4, 0), "mix": (3, 5, 0)}))
+    made = compile_arrays(module, {"split": (1, 3, 0), "mix": (1, 3, 0)})
+    return TileMixing(**{name: work_of(kernel) for name, kernel in made.items()})
 
 
 @dataclass(frozen=True, slots=True)

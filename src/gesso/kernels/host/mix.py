@@ -3,11 +3,13 @@
 N mixtures   V rows of the table   D its columns
 """
 
+from array import array
+
 import torch
 from torch import Tensor
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.threads import share_out
+from gesso.kernels.host.threads import take_units
 from gesso.kernels.host.tile_mixing import COLUMNS, ROWS, TILE
 
 TOGETHER = 1024
@@ -52,15 +54,12 @@ class ByteMixture:
 
         (table, width), groups, kernels = codes_VD.shape, self._sums.shape[1], tile_mixing()
         parts = torch.empty(groups * -(-table // ROWS) * 2 * TILE, dtype=torch.int8, device="cpu")
-        threads, split = torch.get_num_threads(), (weights_NV.data_ptr(), factors_V.data_ptr(), parts.data_ptr())
-        strides = table, weights_NV.stride(0)
-        share_out(lambda _, begin, end: kernels.split(*split, *strides, begin, end), self._count, threads)
-        places, sizes = [tensor.data_ptr() for tensor in (parts, codes_VD, self._sums)], (groups, table, width)
-
-        def mix(_: int, begin: int, end: int) -> None:
-            kernels.mix(*places, *sizes, begin * COLUMNS, end * COLUMNS)
-
-        share_out(mix, width // COLUMNS, threads)
+        held, threads = [tensor.data_ptr() for tensor in (weights_NV, factors_V, parts)], torch.get_num_threads()
+        split = array("q", [*held, table, weights_NV.stride(0)])
+        take_units(kernels.split, split.buffer_info()[0], self._count, threads)
+        held = [tensor.data_ptr() for tensor in (parts, codes_VD, self._sums)]
+        mix = array("q", [*held, groups, table, width])
+        take_units(kernels.mix, mix.buffer_info()[0], width // COLUMNS, threads)
 
     def take(self) -> Tensor:
         """Returns the mixtures, [N, D]."""

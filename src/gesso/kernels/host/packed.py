@@ -25,7 +25,7 @@ from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.pieces import TILES
 from gesso.kernels.host.products import scratch_size
-from gesso.kernels.host.threads import product_threads, share_out, share_units
+from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units, take_units
 from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
@@ -69,7 +69,8 @@ class RoundedRows(NamedTuple):
     """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
     held: Tensor
-    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes, or the same turned; or numbers [M, D]."""
+    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes, or the same turned behind codes that are not; or
+    numbers [M, D]."""
     rows: int
     width: int
     found: str
@@ -102,10 +103,11 @@ def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "arr
         groups = -(-rows // GROUP) if pieces is None else len(pieces) // 4
         codes, scales = groups * GROUP * width, 4 * groups * GROUP * blocks
         sums = scales * parts_of(LAYOUTS[found])
-    held = torch.empty(codes + scales + sums, dtype=torch.int8, device=x_MD.device)
+    straight = codes if dot == "amx" else 0  # codes side by side, before those that are turned
+    held = torch.empty(straight + codes + scales + sums, dtype=torch.int8, device=x_MD.device)
     if dot == "amx":
-        held[codes:] = 0  # places of a group that have no row
-    begin = held.data_ptr()
+        held[straight + codes :] = 0  # places of a group that have no row
+    begin = held.data_ptr() + straight
     return RoundedRows(held, rows, width, found, dot, (begin, begin + codes, begin + codes + scales))
 
 
@@ -161,7 +163,9 @@ def multiply(
     threads = product_threads() if shares(rounded, made) else 1
     scratch = _scratch(threads * room_of(rounded))
     job, count = job_of(rounded, matrices, made, pieces, scratch)
-    share_units(team().multiply_all, job.buffer_info()[0], count, threads)
+    # Where few rows are multiplied, helpers look on between products.
+    share = share_units if fixed_threads() else take_units
+    share(team().multiply_all, job.buffer_info()[0], count, threads)
     return tuple(made)
 
 
@@ -172,8 +176,7 @@ def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
 
 def room_of(rounded: RoundedRows) -> int:
     """Returns how many floats of scratch memory a thread needs that multiplies by these rows."""
-    blocks = rounded.width // BLOCK
-    return tile_scratch_size(blocks) if rounded.dot == "amx" else scratch_size(rounded.dot, blocks)
+    return tile_scratch_size() if rounded.dot == "amx" else scratch_size(rounded.dot, rounded.width // BLOCK)
 
 
 def job_of(

@@ -5,6 +5,7 @@ import functools
 import os
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -106,6 +107,10 @@ def _openmp() -> Callable[[int, int, int, int], None] | None:
     parallel.argtypes, parallel.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
     found: Callable[[int, int, int, int], None] = parallel
     return found
+
+
+SHARES = 8
+"""Times that each thread comes for units of a job that threads share as they come."""
 
 
 class Work(NamedTuple):
@@ -243,6 +248,19 @@ def share_units(work: Work, context: int, count: int, threads: int) -> None:
             team.lock.release()
     else:
         work.call(context, 0, 0, count)
+
+
+def take_units(work: Work, context: int, count: int, threads: int) -> None:
+    """Does a job as `share_units` does, by the threads that PyTorch's operations beside it are done by: where these are
+    many, they and helpers of our own would be in one another's way."""
+    if threads == 1:
+        work.call(context, 0, 0, count)
+        return
+    from gesso.kernels.host.library import team
+
+    step = max(1, count // (SHARES * threads))
+    words = array("q", [work.address, context, count, step, 0, 0])
+    run_on_all(team().take_units, words.buffer_info()[0], threads)
 
 
 def run_steps(steps: int, count: int, threads: int) -> None:

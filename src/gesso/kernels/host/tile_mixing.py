@@ -41,13 +41,15 @@ _SUMS, _WEIGHTS, _TABLE = (0, 1, 2, 3), (4, 5), (6, 7)
 
 
 def write_split_weights(module: ir.Module, name: str) -> None:
-    """Writes `name(weights, factors, parts, V, stride, begin, end)`, which writes rows `begin` to `end` of weights
-    times factors in two parts.
+    """Writes `name(words, thread, begin, end)`, which writes rows `begin` to `end` of weights times factors in two
+    parts.
 
-    Args of the kernel: weights float, rows `stride` apart; factors float [V]; parts bfloat16 [N / 16, T, 2, 16, 32].
+    Words, of 64 bits: weights float, rows `stride` apart; factors float [V]; parts bfloat16 [N / 16, T, 2, 16, 32]; V;
+    the stride.
     """
-    build = Writer(module, name, VOID, [POINTER] * 3 + [I64] * 4)
-    weights, factors, parts, table, stride, begin, end = build.made.args
+    build = Writer(module, name, VOID, [POINTER] + [I64] * 3)
+    words, _, begin, end = build.made.args
+    (weights, factors, parts), (table, stride) = _words(build, words, 3, 2)
     tiles = build.udiv(build.add(table, constant(ROWS - 1)), constant(ROWS))
     row = Loop(build, begin, end)
     group = build.mul(build.mul(build.udiv(row.index, constant(amx.SIDE)), tiles), constant(2 * TILE))
@@ -74,6 +76,12 @@ def write_split_weights(module: ir.Module, name: str) -> None:
     build.ret_void()
 
 
+def _words(build: Writer, words: Value, pointers: int, wholes: int) -> tuple[list[Value], list[Value]]:
+    """Reads a job's addresses, then its whole numbers."""
+    held = [build.read(words, I64, constant(i)) for i in range(pointers + wholes)]
+    return [build.inttoptr(address, POINTER) for address in held[:pointers]], held[pointers:]
+
+
 def _rounded(build: Writer, x: Value) -> Value:
     """Returns the bits of the nearest bfloat16 numbers, even at a tie, as whole numbers."""
     bits = build.bitcast(x, WHOLES)
@@ -83,16 +91,17 @@ def _rounded(build: Writer, x: Value) -> Value:
 
 
 def write_mix_tiles(module: ir.Module, name: str) -> None:
-    """Writes `name(parts, codes, sums, groups, V, D, begin, end)`, which adds to the sums of columns `begin` to `end`,
-    multiples of 64.
+    """Writes `name(words, thread, begin, end)`, which adds to the sums of columns 64 `begin` to 64 `end`.
 
-    Args of the kernel: parts as `write_split_weights` has them, of groups of sixteen mixtures; codes int8 [V, D]; sums
-    float [D / 64, groups, 4, 16, 16]: four times sixteen columns of sixteen mixtures.
+    Words, of 64 bits: parts as `write_split_weights` has them, of groups of sixteen mixtures; codes int8 [V, D]; sums
+    float [D / 64, groups, 4, 16, 16]: four times sixteen columns of sixteen mixtures; groups; V; D.
     """
     full = (amx.SIDE, amx.WIDTH)
     used = amx.write_configuration(module, f"{name}_shapes", dict.fromkeys((*_SUMS, *_WEIGHTS, *_TABLE), full))
-    build = Writer(module, name, VOID, [POINTER] * 3 + [I64] * 5)
-    parts, codes, sums, groups, table, width, begin, end = build.made.args
+    build = Writer(module, name, VOID, [POINTER] + [I64] * 3)
+    words, _, begin, end = build.made.args
+    (parts, codes, sums), (groups, table, width) = _words(build, words, 3, 3)
+    begin, end = (build.mul(edge, constant(COLUMNS)) for edge in (begin, end))
     room = build.alloca(ir.ArrayType(I8, _CHUNK * len(_SUMS) * TILE))
     room.align = amx.WIDTH
     near = build.inttoptr(build.ptrtoint(room, I64), POINTER)  # of no type, as all pointers here

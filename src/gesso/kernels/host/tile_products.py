@@ -13,10 +13,10 @@ from gesso.kernels.host import amx
 from gesso.kernels.host.activations import BLOCK, GROUP, LANES
 from gesso.kernels.host.dots import FLOATS, WHOLES
 from gesso.kernels.host.layouts import Layout
-from gesso.kernels.host.llvm_ir import F32, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
+from gesso.kernels.host.llvm_ir import F32, I1, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
 from gesso.kernels.host.pieces import Run
-from gesso.kernels.host.tile_rows import FEW, RowWriter, write_straight
-from gesso.kernels.host.tile_unpacking import CHUNK, ROOMS, TILE, TOGETHER, TileWriter, UnpackWriter, parts_of
+from gesso.kernels.host.tile_rows import FEW, RowWriter
+from gesso.kernels.host.tile_unpacking import CHUNK, TILE, TOGETHER, TileWriter, UnpackWriter, parts_of
 from gesso.kernels.host.words import OUT, ROW, SIZE, word_of
 
 SUMS, CODES, ROWS = 0, 4, 6
@@ -43,7 +43,7 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
     groups = Loop(build, run.first, run.end, step=TOGETHER)
     last = build.least(build.add(groups.index, constant(TOGETHER)), run.end)
     span = groups.index, last
-    wide = _straighten(build, layout, span)
+    wide = _any_in_tiles(build, layout, span)
     tiles = Loop(build, begin, end, step=LANES)
     first, live = build.add(before, tiles.index), build.least(build.sub(end, tiles.index), constant(LANES))
     with build.if_then(wide):
@@ -52,7 +52,7 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
         of_matrix = [first, live, blocks, chunks.index, until]
         build.call(unpack, [codes, scales, third, scratch, *of_matrix])
         loop = Loop(build, *span)
-        piece = _Piece(build, layout, loop.index, span[0], constant(0))
+        piece = _Piece(build, layout, loop.index, span[0])
         with build.if_then(build.not_(piece.is_few)):
             target = build.at(out, build.add(piece.out, tiles.index), F32)
             shared = [*piece.rows, codes, scales, third, target, scratch]
@@ -66,18 +66,12 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
     build.ret_void()
 
 
-def _straighten(build: Writer, layout: Layout, span: tuple[Value, Value]) -> Value:
-    """Lays the codes of few rows out side by side; says whether any pieces of a span have more."""
-    blocks = build.made.args[11]
-    loop = Loop(build, *span, carried=[constant(0), constant(0)])
-    piece = _Piece(build, layout, loop.index, span[0], loop.carried[0])
-    few = Loop(build, constant(0), piece.few)
-    straight = build.at(piece.straight, build.mul(few.index, build.mul(blocks, constant(BLOCK // 4))), F32)
-    write_straight(build, layout, build.at(piece.rows[0], few.index, I32), straight, blocks)
-    few.close()
-    in_tiles = build.zext(build.not_(piece.is_few), I64)
-    loop.close(build.add(loop.carried[0], piece.few), build.add(loop.carried[1], in_tiles))
-    return build.icmp_signed(">", loop.carried[1], constant(0))
+def _any_in_tiles(build: Writer, layout: Layout, span: tuple[Value, Value]) -> Value:
+    """Says whether any pieces of a span have more than few rows."""
+    loop = Loop(build, *span, carried=[ir.Constant(I1, 0)])
+    piece = _Piece(build, layout, loop.index, span[0])
+    loop.close(build.or_(loop.carried[0], build.not_(piece.is_few)))
+    return loop.carried[0]
 
 
 def _multiply_few(
@@ -97,33 +91,32 @@ def _multiply_few(
     columns, blocks = build.made.args[10:12]
     column, first, live = matrix
     beside = [codes, scales, third], [scratch, first, live, blocks, columns]
-    loop = Loop(build, *span, carried=[constant(0)])
-    piece = _Piece(build, layout, loop.index, span[0], loop.carried[0])
+    loop = Loop(build, *span)
+    piece = _Piece(build, layout, loop.index, span[0])
     target, rows = build.at(out, build.add(piece.out, column), F32), [piece.straight, *piece.rows[1:]]
     is_whole = build.icmp_signed("==", live, constant(LANES))
     for size, kernel in kernels[0].items():
         with build.if_then(build.and_(is_whole, build.icmp_signed("==", piece.size, constant(size)))):
             build.call(kernel, [*rows, *beside[0], target, *beside[1]])
     few = Loop(build, constant(0), build.select(is_whole, constant(0), piece.few))
-    straight = build.at(rows[0], build.mul(few.index, build.mul(blocks, constant(BLOCK // 4))), F32)
+    straight = build.at(rows[0], build.mul(few.index, build.mul(blocks, constant(-BLOCK))), I8)
     own = [straight, *(build.at(row, few.index, F32) for row in rows[1:])]
     target = build.at(target, build.mul(few.index, columns), F32)
     build.call(kernels[1], [*own, *beside[0], target, *beside[1]])
     few.close()
-    loop.close(build.add(loop.carried[0], piece.few))
+    loop.close()
 
 
 class _Piece:
     """Reads the words of a piece, and says where its rows are."""
 
-    def __init__(self, build: Writer, layout: Layout, index: Value, first: Value, before: Value) -> None:
+    def __init__(self, build: Writer, layout: Layout, index: Value, first: Value) -> None:
         """
         Args:
             first: of the pieces that are multiplied together.
-            before: rows that are multiplied without tiles, of those that come before.
         """
         x, x_scales, x_sums = build.made.args[:3]
-        scratch, pieces, _, columns, blocks = build.made.args[7:12]
+        pieces, _, columns, blocks = build.made.args[8:12]
         row, self.size, first_out = (build.read(pieces, I64, word_of(build, index, word)) for word in (ROW, SIZE, OUT))
         self.number, self.out = build.sub(index, first), build.mul(first_out, columns)
         self.is_few = build.icmp_signed("<=", self.size, constant(FEW[0]))
@@ -135,9 +128,9 @@ class _Piece:
             build.at(numbers, build.add(build.mul(scales, constant(each)), lane), kind) for numbers, each, kind in held
         ]
         """Codes, scales and sums."""
-        room = build.mul(build.mul(before, blocks), constant(BLOCK // 4))
-        self.straight = build.at(scratch, build.add(room, constant(sum(ROOMS))), F32)
-        """Where the codes of few rows stand side by side."""
+        back = build.mul(build.mul(build.add(row, constant(1)), blocks), constant(-BLOCK))
+        self.straight = build.at(x, back, I8)
+        """The codes of the first row side by side; those of the others stand before it."""
 
 
 class _Tile(TileWriter):

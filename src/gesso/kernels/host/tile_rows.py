@@ -9,21 +9,11 @@ from llvmlite import ir
 from gesso.kernels.host.activations import BLOCK, GROUP, LANES
 from gesso.kernels.host.dots import BYTES, FLOATS, dot, signed_dot
 from gesso.kernels.host.layouts import Layout, Weights
-from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, Writer, constant, zeros
+from gesso.kernels.host.llvm_ir import F32, I8, Loop, Value, constant, zeros
 from gesso.kernels.host.tile_unpacking import CHUNK, TileWriter
 
 FEW = (4, 2, 1)
 """Rows of activations that are multiplied without tiles."""
-
-
-def write_straight(build: Writer, layout: Layout, turned: Value, straight: Value, blocks: Value) -> None:
-    """Writes the codes of a row that is turned with others side by side, as the kernels of few rows read them."""
-    loop = Loop(build, constant(0), build.mul(blocks, constant(BLOCK // 4)))
-    word = build.read(turned, I32, build.mul(loop.index, constant(GROUP)))
-    if layout.signed:  # the instruction takes unsigned bytes first
-        word = build.xor(word, constant(-0x7F7F7F80, I32))
-    build.write(word, straight, loop.index)
-    loop.close()
 
 
 class RowWriter(TileWriter):
@@ -65,7 +55,7 @@ class RowWriter(TileWriter):
         assert self.layout.codes is not None
         every = self.mul(self.blocks, constant(BLOCK))
         rows = [
-            self.read(self.x, BYTES, self.add(self.mul(every, constant(r)), self.mul(block, constant(BLOCK))))
+            self.read(self.x, BYTES, self.sub(self.mul(block, constant(BLOCK)), self.mul(every, constant(r))))
             for r in range(self.count)
         ]
         codes = [self.layout.codes(self, weights, block) for weights in matrix]

@@ -50,10 +50,9 @@ def parts_of(layout: Layout) -> int:
     return {"half": 2, "quarter": 4}.get(layout.scale, 1)
 
 
-def tile_scratch_size(blocks: int) -> int:
-    """Returns how many floats of scratch memory a thread needs; the last are for rows that are multiplied without
-    tiles: of pieces of one matrix, four, two and one at most, or one of each."""
-    return sum(ROOMS) + TOGETHER * blocks * BLOCK // 4
+def tile_scratch_size() -> int:
+    """Returns how many floats of scratch memory a thread needs."""
+    return sum(ROOMS)
 
 
 class TileWriter(Writer):
