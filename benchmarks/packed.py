@@ -2,12 +2,12 @@
 
     python benchmarks/packed.py [--rows 1,4,16,64,256] [--size 2816] [--matrices 8] [--repeats 7] [--threads 1]
 
-For int8, int4 (groups of 64 and 32), NF4, NVFP4 and FP8: gesso's kernels, and dequantizing a tile at a time before each
-matmul (what is done where there is no kernel). For int4 in groups of 64 also PyTorch's packed operator, with bfloat16
-activations, and, where onnxruntime and onnx are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The
-ceiling is the same matmul with whole fp32 weights; a way is timed on several matrices in turn, in rounds that go
-through all ways. The JSON line at the end has errors, too: of rounding activations, and of the bits; and how fast
-weights are packed.
+For int8, int4 (groups of 64 and 32), NF4, NVFP4 and FP8: gesso's kernels, those that do without AMX where there is AMX,
+and dequantizing a tile at a time before each matmul (what is done where there is no kernel). For int4 in groups of 64
+also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx are installed, MatMulNBits
+with 8-bit activations (`accuracy_level` 4). The ceiling is the same matmul with whole fp32 weights; a way is timed on
+several matrices in turn, in rounds that go through all ways. The JSON line at the end has errors, too: of rounding
+activations, and of the bits; and how fast weights are packed.
 """
 
 import argparse
@@ -48,11 +48,17 @@ def ways(form: Format, weights: list[Tensor]) -> dict[str, list[Way]]:
         "gesso": [partial(packed.matmul, name=form.kernel, parts=p) for p in parts],
         "dequantized": [partial(multiply_dequantized, parts=p, form=form) for p in parts],
     }
+    if best_dot() == "amx" and form != FORMS["fp8"]:  # what processors without AMX do
+        found["gesso by vnni512"] = [partial(_by_vnni512, form, p) for p in parts]
     if form == FORMS["int4"]:
         found["torch int4pack"] = [_int4pack(weight) for weight in weights]
         if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
             found["onnxruntime"] = [_onnxruntime(weight) for weight in weights]
     return found
+
+
+def _by_vnni512(form: Format, parts: tuple[Tensor, ...], x: Tensor) -> Tensor:
+    return packed.matmul(x, form.kernel, parts, dot="vnni512")
 
 
 def _int4pack(weight: Tensor) -> Way:
