@@ -263,7 +263,9 @@ def test_shares_cover_everything_once_and_errors_come_through() -> None:
 
 FORKED = """
 import ctypes, os, signal
-from gesso.kernels.host.threads import Work, products_by, share_out, share_units
+from gesso.kernels.host.threads import Work, products_by, share_out, share_units, take_units
+
+ALL = [0, 1, *sorted([*range(9), *range(9)])]
 
 def shares():
     done, units = [], []
@@ -272,13 +274,14 @@ def shares():
     kernel = kind(lambda _, thread, begin, end: units.extend(range(begin, end)))
     with products_by(2, 100_000_000):
         share_units(Work(kernel, ctypes.cast(kernel, ctypes.c_void_p).value), 0, 9, 2)
+    take_units(Work(kernel, ctypes.cast(kernel, ctypes.c_void_p).value), 0, 9, 2)
     return sorted(done) + sorted(units)
 
-assert shares() == [0, 1, *range(9)]
+assert shares() == ALL
 child = os.fork()
 if not child:
     signal.alarm(20)  # a child that waits for a thread that it has not ends
-    os._exit(0 if shares() == [0, 1, *range(9)] else 1)
+    os._exit(0 if shares() == ALL else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 

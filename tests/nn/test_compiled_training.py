@@ -144,6 +144,23 @@ def test_gradients_of_gradients_are_made_by_array_operations(name: str) -> None:
         assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_that_may_be_differentiated_count_each_way_once(name: str) -> None:
+    """Also where one input comes of another, as a layer's branch comes of its residual sum."""
+    function, _, inputs = case(name, 9, 64)
+
+    def made(leaves: list[Tensor]) -> list[Tensor]:
+        first = leaves[0]
+        return [first, *(x + first.square().mean() for x in leaves[1:])]
+
+    found = []
+    for create_graph in (False, True):
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        found.append(torch.autograd.grad(loss(function(*made(leaves))), leaves, create_graph=create_graph))
+    for plain, differentiable in zip(*found, strict=True):
+        assert (plain - differentiable).abs().max() <= 1e-4 * plain.abs().max()
+
+
 @pytest.fixture
 def threads() -> Iterator[Callable[[int], None]]:
     before = torch.get_num_threads()

@@ -105,6 +105,8 @@ def differentiate_plainly(
         function: computes what a kernel did, of `inputs`, by array operations.
         grads: of its results.
     """
+    # By other names: one input may come of another, whose gradient through it is not this function's to find.
+    inputs = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
     outputs = function(*inputs)
     wanted = [tensor for tensor in inputs if tensor is not None and tensor.requires_grad]
     found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))

@@ -123,9 +123,9 @@ class Vocabulary(nn.Module):
         """Returns the part of the table from `begin` to before `end`, or to its own end."""
         return TableSlice(self.rows_between(begin, end))
 
-    def mixture(self, rows: int, device: torch.device) -> Mixture:
-        """Begins to mix rows of the table, for so many positions."""
-        return Mixture(rows, self.width, device)
+    def mixture(self, hidden_ND: Tensor) -> Mixture:
+        """Begins to mix rows of the table, for the positions of these hidden states."""
+        return Mixture(len(hidden_ND), self.width, hidden_ND.device)
 
     def chunk(self, device: torch.device) -> int:
         """Returns the number of tokens that are scored at a time, whole blocks."""
@@ -226,7 +226,7 @@ class Vocabulary(nn.Module):
         total_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         weighted_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixture = self.mixture(rows, device) if mix else Mixture(rows, 0, device)
+        mixture = self.mixture(hidden_ND) if mix else Mixture(rows, 0, device)
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from gesso.nn import cross_entropy, vocabulary
 from gesso.nn.quant import vocabulary as quantized_vocabulary
@@ -252,3 +253,22 @@ def test_a_pass_by_kernels_is_near_it_and_a_row_depends_on_nothing_else(
     torch.testing.assert_close(found.normaliser_N, expected.normaliser_N, rtol=0.0, atol=0.15)
     torch.testing.assert_close(found.entropy_N, expected.entropy_N, rtol=0.0, atol=0.15)
     torch.testing.assert_close(found.embedding_ND, expected.embedding_ND, rtol=0.0, atol=0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_wide_table_of_bytes_is_mixed_as_the_whole_one_whatever_it_was_cast_to(dtype: torch.dtype) -> None:
+    packed, plain = both(Int8(), 700, quantized_vocabulary.WIDE)
+    hidden = 0.1 * random(20, quantized_vocabulary.WIDE, seed=1)
+    rows = torch.ones(20), torch.full((20,), 0.3)
+    with torch.inference_mode():
+        expected = plain.predict(hidden, *rows).embedding_ND
+        found = packed.to(dtype).predict(hidden.to(dtype), *rows).embedding_ND.float()
+    assert (found - expected).norm() <= 0.02 * expected.norm()
+
+
+def test_a_pass_that_counts_operations_counts_those_of_the_mixture() -> None:
+    packed, _ = both(Int8(), 700, quantized_vocabulary.WIDE)
+    hidden = random(20, quantized_vocabulary.WIDE, seed=1)
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        packed.predict(hidden, torch.ones(20), torch.full((20,), 0.3))
+    assert counter.get_total_flops() >= 4 * len(hidden) * 700 * quantized_vocabulary.WIDE

@@ -82,6 +82,7 @@ def kernels(name: str, kind: Dot) -> Kernels:
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
     if kind == "amx":
+        amx.available()  # asks the system for its registers
         write_turn_rows(module, "round_rows", parts_of(layout), shifted=layout.signed)
         write_multiply_tiles(module, "multiply", layout)
     else:
@@ -219,6 +220,7 @@ class TileMixing:
 @functools.cache
 def tile_mixing() -> TileMixing:
     """Compiles the kernels of `tile_mixing`."""
+    amx.available()  # asks the system for its registers
     module = ir.Module("gesso_tile_mixing")
     write_split_weights(module, "split")
     write_mix_tiles(module, "mix")

@@ -89,12 +89,21 @@ def run_on_all(kernel: int, fields: int, threads: int) -> None:
         kernel: address of a function of one pointer.
         fields: what it is given.
     """
-    parallel = _openmp()
+    parallel = _openmp() if _own_openmp else None
     if threads > 1 and parallel is not None:
         parallel(kernel, fields, threads, 0)
     else:
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel)
         share_out(lambda *_: call(fields), threads, threads)
+
+
+_own_openmp = True
+"""False in a child process that was forked: it has none of its parent's threads, and OpenMP would wait for them."""
+
+
+def _forget_openmp() -> None:
+    global _own_openmp  # noqa: PLW0603 - a process's own
+    _own_openmp = False
 
 
 @functools.cache
@@ -220,6 +229,7 @@ if hasattr(os, "register_at_fork"):
     # A child process has none of its parent's threads.
     os.register_at_fork(after_in_child=_helpers.cache_clear)
     os.register_at_fork(after_in_child=_team.cache_clear)
+    os.register_at_fork(after_in_child=_forget_openmp)
 
 
 @functools.cache

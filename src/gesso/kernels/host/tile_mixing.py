@@ -14,7 +14,6 @@ from gesso.kernels.host.dots import FLOATS, WHOLES
 from gesso.kernels.host.llvm_ir import (
     F32,
     I8,
-    I16,
     I32,
     I64,
     POINTER,
@@ -66,11 +65,11 @@ def write_split_weights(module: ir.Module, name: str) -> None:
             for numbers, at in ((weights, build.add(build.mul(row.index, stride), place)), (factors, place))
         ]
         product = build.fmul(*numbers)
-        bits = _rounded(build, product)
-        rest = build.fsub(product, build.bitcast(build.shl(bits, constants([16] * 16, I32)), FLOATS))
+        bits = build.rounded(product)
+        rest = build.fsub(product, build.bfloat16(bits))
         target = build.add(build.add(group, build.mul(tile.index, constant(2 * TILE))), constant(32 * half))
-        for i, held in enumerate((bits, _rounded(build, rest))):
-            build.write(build.trunc(held, vector(I16, 16)), build.at(parts, build.add(target, constant(i * TILE)), I8))
+        for i, held in enumerate((bits, build.rounded(rest))):
+            build.write(held, build.at(parts, build.add(target, constant(i * TILE)), I8))
     tile.close()
     row.close()
     build.ret_void()
@@ -80,14 +79,6 @@ def _words(build: Writer, words: Value, pointers: int, wholes: int) -> tuple[lis
     """Reads a job's addresses, then its whole numbers."""
     held = [build.read(words, I64, constant(i)) for i in range(pointers + wholes)]
     return [build.inttoptr(address, POINTER) for address in held[:pointers]], held[pointers:]
-
-
-def _rounded(build: Writer, x: Value) -> Value:
-    """Returns the bits of the nearest bfloat16 numbers, even at a tie, as whole numbers."""
-    bits = build.bitcast(x, WHOLES)
-    odd = build.and_(build.lshr(bits, constants([16] * 16, I32)), constants([1] * 16, I32))
-    up = build.add(build.add(bits, constants([0x7FFF] * 16, I32)), odd)
-    return build.lshr(up, constants([16] * 16, I32))
 
 
 def write_mix_tiles(module: ir.Module, name: str) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gesso.kernels import SoftmaxPass, host
+from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.elementwise import softmax
 from gesso.nn.linear import linear
@@ -104,13 +104,13 @@ class QuantizedVocabulary(Vocabulary):
     def slice(self, begin: int, end: int) -> TableSlice:
         return _PackedSlice(tuple(part[begin:end] for part in self.parts), self.form, self.dtype, self.width)
 
-    def mixture(self, rows: int, device: torch.device) -> Mixture:
-        if self.width >= WIDE and device.type == "cpu" and self.form.kernel == "int8" and host.available():
+    def mixture(self, hidden_ND: Tensor) -> Mixture:
+        if self.width >= WIDE and self.form.kernel == "int8" and on_host(hidden_ND, self.parts, self.form):
             from gesso.kernels.host.mix import mixes
 
             if mixes(self.parts[0]):
-                return _ByteMixture(rows, self.width, device)
-        return super().mixture(rows, device)
+                return _ByteMixture(len(hidden_ND), self.width, hidden_ND.device)
+        return super().mixture(hidden_ND)
 
     def scores(self, hidden: Tensor) -> Tensor:
         return matmul(hidden, self.parts, self.form)
