@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gesso.kernels import host
-from gesso.kernels.host import bfloat16, library, threads
+from gesso.kernels.host import bfloat16, library, openmp
 from gesso.kernels.host.bfloat16 import matmul, reads, serves_processor
 
 pytestmark = [
@@ -119,7 +119,7 @@ def test_matrices_that_lie_in_other_ways_are_not_read() -> None:
 def test_other_threads_serve_where_there_is_no_openmp(own_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     weight, x = numbers(640, 96, seed=1), numbers(40, 96)
     out = matmul(x, weight)
-    monkeypatch.setattr(threads, "_openmp", lambda: None)
+    monkeypatch.setattr(openmp, "_openmp", lambda: None)
     assert torch.equal(matmul(x, weight), out)
 
 

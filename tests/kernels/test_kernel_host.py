@@ -263,7 +263,8 @@ def test_shares_cover_everything_once_and_errors_come_through() -> None:
 
 FORKED = """
 import ctypes, os, signal
-from gesso.kernels.host.threads import Work, products_by, share_out, share_units, take_units
+from gesso.kernels.host.threads import Work, products_by, share_out, share_units
+from gesso.kernels.host.openmp import take_units
 
 ALL = [0, 1, *sorted([*range(9), *range(9)])]
 

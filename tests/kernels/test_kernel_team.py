@@ -16,10 +16,12 @@ from gesso.nn.quant.integer import Int4, Int8
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
+from gesso.kernels.host import openmp as openmp_threads
 from gesso.kernels.host import packed, threads
 from gesso.kernels.host.calls import UNIT, units
+from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.team import ASLEEP
-from gesso.kernels.host.threads import Work, product_threads, products_by, share_units, take_units
+from gesso.kernels.host.threads import Work, product_threads, products_by, share_units
 
 pytestmark = pytest.mark.numbers
 WATCH = 2_000_000
@@ -69,7 +71,7 @@ def test_every_unit_is_done_once(number: int, count: int, watch: int) -> None:
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_every_unit_is_taken_once(number: int, count: int, openmp: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not openmp:
-        monkeypatch.setattr(threads, "_openmp", lambda: None)
+        monkeypatch.setattr(openmp_threads, "_openmp", lambda: None)
     for _ in range(5):
         seen: Seen = []
         work, owner = noting(seen)

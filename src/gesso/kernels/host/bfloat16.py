@@ -18,7 +18,7 @@ from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.bfloat16_slabs import FIELDS, ROWS, SCRATCH
 from gesso.kernels.host.compilation import features
 from gesso.kernels.host.library import bfloat16_kernel
-from gesso.kernels.host.threads import run_on_all
+from gesso.kernels.host.openmp import run_on_all
 
 ALONE = 1 << 21
 """Products that one thread is done with sooner than others could be asked to help."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.threads import take_units
+from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.tile_mixing import COLUMNS, ROWS, TILE
 
 TOGETHER = 1024

@@ -23,9 +23,10 @@ from gesso.kernels.host.compilation import features
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
+from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.pieces import TILES
 from gesso.kernels.host.products import scratch_size
-from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units, take_units
+from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
 from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18

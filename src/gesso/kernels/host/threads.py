@@ -5,7 +5,6 @@ import functools
 import os
 import threading
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -77,49 +76,6 @@ def _await(done: _Done, count: int, errors: list[BaseException | None]) -> None:
         except BaseException as error:  # noqa: BLE001 - raised when all have ended
             errors.append(error)
     errors += ended
-
-
-def run_on_all(kernel: int, fields: int, threads: int) -> None:
-    """Calls a kernel on so many threads at once, and waits for all of them; they share its work out among themselves.
-
-    PyTorch's own threads are taken where they are found: after each of its operations they spin for milliseconds on the
-    cores that others would need.
-
-    Args:
-        kernel: address of a function of one pointer.
-        fields: what it is given.
-    """
-    parallel = _openmp() if _own_openmp else None
-    if threads > 1 and parallel is not None:
-        parallel(kernel, fields, threads, 0)
-    else:
-        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel)
-        share_out(lambda *_: call(fields), threads, threads)
-
-
-_own_openmp = True
-"""False in a child process that was forked: it has none of its parent's threads, and OpenMP would wait for them."""
-
-
-def _forget_openmp() -> None:
-    global _own_openmp  # noqa: PLW0603 - a process's own
-    _own_openmp = False
-
-
-@functools.cache
-def _openmp() -> Callable[[int, int, int, int], None] | None:
-    """Finds the function by which compiled code starts a parallel region, if PyTorch brought OpenMP's library along."""
-    try:
-        parallel = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):  # another library, or a system that has no names of a whole process
-        return None
-    parallel.argtypes, parallel.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
-    found: Callable[[int, int, int, int], None] = parallel
-    return found
-
-
-SHARES = 8
-"""Times that each thread comes for units of a job that threads share as they come."""
 
 
 class Work(NamedTuple):
@@ -229,7 +185,6 @@ if hasattr(os, "register_at_fork"):
     # A child process has none of its parent's threads.
     os.register_at_fork(after_in_child=_helpers.cache_clear)
     os.register_at_fork(after_in_child=_team.cache_clear)
-    os.register_at_fork(after_in_child=_forget_openmp)
 
 
 @functools.cache
@@ -258,19 +213,6 @@ def share_units(work: Work, context: int, count: int, threads: int) -> None:
             team.lock.release()
     else:
         work.call(context, 0, 0, count)
-
-
-def take_units(work: Work, context: int, count: int, threads: int) -> None:
-    """Does a job as `share_units` does, by the threads that PyTorch's operations beside it are done by: where these are
-    many, they and helpers of our own would be in one another's way."""
-    if threads == 1:
-        work.call(context, 0, 0, count)
-        return
-    from gesso.kernels.host.library import team
-
-    step = max(1, count // (SHARES * threads))
-    words = array("q", [work.address, context, count, step, 0, 0])
-    run_on_all(team().take_units, words.buffer_info()[0], threads)
 
 
 def run_steps(steps: int, count: int, threads: int) -> None:
