@@ -1,8 +1,4 @@
-"""Requests of all kinds are answered by captured passes as by those that are run, whoever comes, goes or is cancelled.
-
-In fp64: a trace, which stands for a graph, multiplies by another library than a pass that is run, and near ties of
-tokens would turn.
-"""
+"""Requests of all kinds are answered by captured passes as by those that run, whoever comes, goes or is cancelled."""
 
 import dataclasses
 import threading
@@ -52,12 +48,6 @@ CASES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-class Traces(Tracer):
-    """Traces, whose results are in fp64."""
-
-    dtype = torch.float64
-
-
 @pytest.fixture(autouse=True)
 def _in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Experts are multiplied in one call, as on a GPU."""
@@ -71,14 +61,14 @@ def _in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_engine(tracer: Tracer | None = None) -> Engine:
-    model = random_model(NARROW).double()
+    model = random_model(NARROW)
     runner = ModelRunner(model, None if tracer is None else CudaGraphRunner(model, tracer))
     return Engine(runner, TokenIds(), None, GenerationConfig(eos_token_ids=(1,)))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_answers_are_those_of_passes_that_are_run(case: str) -> None:
-    plain, engine = make_engine(), make_engine(tracer := Traces())
+    plain, engine = make_engine(), make_engine(tracer := Tracer())
     requests = [options | {"seed": seed} for seed, options in enumerate(CASES[case])]
     expected = plain.generate_batch(requests)
     for _ in range(2):  # the second time in the caches of the first
@@ -104,7 +94,7 @@ class Listener:
 
 @pytest.fixture
 def service() -> Iterator[tuple[AsyncEngine, Tracer]]:
-    engine = make_engine(tracer := Traces())
+    engine = make_engine(tracer := Tracer())
     limits = Limits(max_num_seqs=3, prefill_chunk=16)
     running = AsyncEngine(engine, limits)
     running.start()

@@ -1,5 +1,5 @@
-"""Captured passes: a trace stands for a CUDA graph here. Like one, it computes what was captured over the same memory
-whatever the host would do now."""
+"""Captured passes: a recording stands for a CUDA graph here. Like one, it computes what was captured over the same
+memory whatever the host would do now."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,6 @@ import torch
 from oracle import Shape, random_model
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from gesso import load
 from gesso.config import LoraConfig
@@ -36,6 +35,7 @@ from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem
 from gesso.text.tokenizer import TokenIds
+from runner.recorder import Recorder
 
 SHAPE = Shape(layers="sf", vocab=150, window=12, canvas=8)
 PROMPT = list(range(3, 20))
@@ -43,25 +43,21 @@ OPTIONS = {"max_new_tokens": 24, "ignore_eos": True, "max_denoising_steps": 6, "
 
 
 class Tracer:
-    """Captures a pass as a trace."""
-
-    hidden_size = SHAPE.hidden
-    dtype = torch.float32
+    """Captures a pass by recording its operations."""
 
     def __init__(self) -> None:
         self.captured = self.replayed = 0
 
     def __call__(self, work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
-        def captured(*given: Tensor) -> Tensor:
-            return work(*given)  # an argument that has a default would have to be given
-
-        trace = make_fx(captured)(*inputs)
-        out = torch.zeros(len(inputs[0]), self.hidden_size, dtype=self.dtype)
+        with Recorder() as recorder:
+            result = work(*inputs)
+        again = recorder.replayed(result)
+        out = torch.zeros(len(inputs[0]), SHAPE.hidden)
         self.captured += 1
 
         def replay() -> None:
             self.replayed += 1
-            out.copy_(trace(*inputs))
+            out.copy_(again())
 
         return replay, out
 
@@ -380,7 +376,7 @@ def new_canvas() -> CanvasState:
 
 
 class Addresses(Tracer):
-    """A trace that, like a CUDA graph, is wrong once a table that it reads is not where it was."""
+    """A recording that, like a CUDA graph, is wrong once a table that it reads is not where it was."""
 
     def __init__(self, model: DiffusionGemma) -> None:
         super().__init__()
