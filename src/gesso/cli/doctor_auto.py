@@ -10,11 +10,11 @@ def automatic() -> dict[str, Any]:
 
     from gesso.models.device import pick_device
     from gesso.models.dtype import CPU_FLOAT32_BYTES, FREE_SHARE, pick_dtype
+    from gesso.nn.bfloat16_products import multiplies_in_float32
     from gesso.nn.cpu_threads import VARIABLES as THREADS
     from gesso.nn.cpu_threads import best_threads
     from gesso.nn.host_memory import available_bytes
     from gesso.nn.matmul_rates import bfloat16_speed
-    from gesso.nn.widened_products import multiplies_in_float32
 
     cpu, large = torch.device("cpu"), CPU_FLOAT32_BYTES // 4 + 1
     own = any(name in os.environ for name in THREADS)

@@ -19,6 +19,8 @@ from torch.nn import functional as F
 
 from gesso import kernels
 from gesso.nn import gpu_training
+from gesso.nn.bfloat16_products import multiply_groups as multiply_groups_bfloat16
+from gesso.nn.bfloat16_products import served
 from gesso.nn.compiled_training import narrows
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.grouped_products import (
@@ -33,7 +35,6 @@ from gesso.nn.norm import rms_norm
 from gesso.nn.pass_threads import in_packed_pass
 from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
 from gesso.nn.training_experts import LayOut, mix_compiled, mixes_in_training
-from gesso.nn.widened_products import multiply_widened_groups, widens
 
 FINE, COARSE = ALIGNMENTS[-1], 2 * ALIGNMENTS[-1]
 """An expert's rows come in multiples of these, and of `pass_multiple` where they are fewer than the fine one: matmul
@@ -150,8 +151,8 @@ class Experts(nn.Module):
             rows = _rows_of_few_shapes(experts_Nk.numel() // self.num_experts) if narrows(x_ND) else None
             lay_out = _lay_out(experts_Nk, self.num_experts, rows)
             return mix_compiled(x_ND, weights_Nk, *matrices, lay_out, partial(_mix_laid_out, lay_out))
-        if all(widens(x_ND, matrix) for matrix in matrices):
-            gate_up, down = (partial(multiply_widened_groups, weight_ENK=matrix) for matrix in matrices)
+        if all(served(x_ND, matrix) for matrix in matrices):
+            gate_up, down = (partial(multiply_groups_bfloat16, weight_ENK=matrix) for matrix in matrices)
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 

@@ -1,8 +1,8 @@
 """Computes linear maps by the library that is fastest among those that keep a row's bits.
 
 On a CPU PyTorch hands fp32 matmuls to MKL, which on AMD processors uses half of the vector width; oneDNN, which
-PyTorch brings along too, uses all of it. Both add up in fp32. Where both are slow in bfloat16, kernels of our own
-multiply (`widened_products`). Neither those nor oneDNN have gradients here, so training stays with PyTorch itself.
+PyTorch brings along too, uses all of it. Both add up in fp32. Where both are slow in bfloat16, or there is AMX, kernels
+of our own multiply (`bfloat16_products`). Neither those nor oneDNN have gradients here: PyTorch itself trains.
 """
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from gesso.nn.bfloat16_products import multiply, served
 from gesso.nn.compiled_training import narrows
 from gesso.nn.pass_threads import all_threads
 from gesso.nn.row_alignment import Multiply, multiply_aligned
-from gesso.nn.widened_products import multiply_widened, widens
 
 SMALL = 1 << 15
 """Weights of fewer numbers go to PyTorch first: there a call of oneDNN costs more than its arithmetic."""
@@ -25,9 +25,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
-    if widens(x, weight) and (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
+    if served(x, weight) and (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
         with all_threads():
-            return multiply_widened(x, weight, bias)
+            return multiply(x, weight, bias)
     if (
         not x.is_cpu
         or torch.is_grad_enabled()

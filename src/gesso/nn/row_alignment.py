@@ -34,6 +34,8 @@ _COUNTS, _LIGHT_COUNTS = (16, 32), (16, 32, 48, 80, 112, 160, 256)
 """Numbers of rows that must agree with it: few, because oneDNN compiles a kernel for each."""
 _MOST = (None, 32, 16)
 """Rows of a call at most, in the order in which they are tried: some libraries change their ways at larger numbers."""
+_NARROW_MOST, _NARROW_COUNTS = (128, 32, 16), (16, 32, 48, 80, 112)
+"""The same of other numbers than fp32: with AMX oneDNN changes its ways at 40 rows, and anew from some 200 on."""
 _STARTS = (0, 5, 11)
 """Rows that calls begin with: a row's place in its call must not matter either."""
 
@@ -79,7 +81,7 @@ def row_plan(
         weight = weight.T.contiguous().T
     bias = weight[:, 0].contiguous() if biased else None
     for multiply in candidates:
-        for most in _MOST:
+        for most in _MOST if dtype == torch.float32 else _NARROW_MOST:
             if multiple := _least_multiple(multiply, x, weight, bias, most):
                 return RowPlan(multiply, multiple, most)
     return RowPlan(candidates[0], ALIGNMENTS[-1], ALIGNMENTS[-1])
@@ -93,7 +95,8 @@ def _least_multiple(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor 
         part = slice(start, start + count)
         return torch.equal(multiply(x[part].clone(), weight, bias), whole[part])
 
-    counts = [n for n in (_LIGHT_COUNTS if len(x) == _LIGHT_ROWS else _COUNTS) if most is None or n <= most]
+    usual = _COUNTS if x.dtype == torch.float32 else _NARROW_COUNTS
+    counts = [n for n in (_LIGHT_COUNTS if len(x) == _LIGHT_ROWS else usual) if most is None or n <= most]
     if not all(keeps(count, start) for count in counts for start in _STARTS):
         return None
     for multiple in ALIGNMENTS[:-1]:

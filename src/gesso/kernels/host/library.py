@@ -11,6 +11,8 @@ from gesso.kernels.host import amx
 from gesso.kernels.host.activations import write_round_rows, write_turn_rows
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
+from gesso.kernels.host.bfloat16_tiles import write_multiply as write_multiply_bfloat16
+from gesso.kernels.host.bfloat16_tiles import write_turn
 from gesso.kernels.host.calls import write_multiply_all, write_take_units
 from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features
@@ -207,6 +209,25 @@ def bfloat16_kernel(turned: bool) -> int:
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
     return compile_module(module)("multiply")
+
+
+@dataclass(frozen=True, slots=True)
+class BFloat16Tiles:
+    """Holds the compiled kernels of `bfloat16_tiles`."""
+
+    turn: Work
+    multiply: Work
+
+
+@functools.cache
+def bfloat16_tiles() -> BFloat16Tiles:
+    """Compiles the kernels of `bfloat16_tiles`."""
+    amx.available()  # asks the system for its registers
+    module = ir.Module("gesso_bfloat16_tiles")
+    write_turn(module, "turn")
+    write_multiply_bfloat16(module, "multiply")
+    made = compile_arrays(module, {"turn": (1, 3, 0), "multiply": (1, 3, 0)})
+    return BFloat16Tiles(**{name: work_of(kernel) for name, kernel in made.items()})
 
 
 @dataclass(frozen=True, slots=True)

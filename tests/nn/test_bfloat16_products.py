@@ -1,4 +1,4 @@
-"""Linear maps and experts in bfloat16 where matmuls in it are slower than in fp32."""
+"""Linear maps and experts in bfloat16 by kernels: where matmuls in it are slower than in fp32, and with AMX."""
 
 from typing import TypeVar
 
@@ -7,14 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from gesso.kernels import host
+from gesso.kernels.host import amx, bfloat16, bfloat16_amx
 from gesso.kernels.host.bfloat16 import serves_processor
-from gesso.nn import experts, linear, widened_products
+from gesso.nn import bfloat16_products, experts, linear
+from gesso.nn.bfloat16_products import multiply, served
 from gesso.nn.experts import Experts, Router
 from gesso.nn.linear import Linear
 from gesso.nn.vocabulary import Vocabulary
-from gesso.nn.widened_products import multiply_widened, widens
 
 Module = TypeVar("Module", bound=nn.Module)
+AMX = host.available() and amx.available()
 
 pytestmark = [
     pytest.mark.numbers,
@@ -24,7 +26,8 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def slow_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 0.2)
+    monkeypatch.setattr(amx, "available", lambda: False)
+    monkeypatch.setattr(bfloat16_products, "bfloat16_speed", lambda: 0.2)
 
 
 def filled(module: Module) -> Module:
@@ -41,22 +44,22 @@ def numbers(*shape: int) -> Tensor:
 
 def test_it_is_for_bfloat16_without_gradients_where_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = numbers(3, 32), numbers(8, 32)
-    assert not widens(x, weight)  # a gradient might be asked for
+    assert not served(x, weight)  # a gradient might be asked for
     with torch.no_grad():
-        assert widens(x, weight)
-        assert widens(x, nn.Parameter(weight))
-        assert not widens(x, weight.float())
-        assert not widens(x.float(), weight.float())
-        assert not widens(x.half(), weight.half())
-        assert not widens(x.to("meta"), weight.to("meta"))
-        assert not widens(x[:, :24], weight[:, :24].contiguous())
+        assert served(x, weight)
+        assert served(x, nn.Parameter(weight))
+        assert not served(x, weight.float())
+        assert not served(x.float(), weight.float())
+        assert not served(x.half(), weight.half())
+        assert not served(x.to("meta"), weight.to("meta"))
+        assert not served(x[:, :24], weight[:, :24].contiguous())
         with torch.autocast("cpu", torch.bfloat16):
-            assert not widens(x, weight)
-        monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 2.0)
-        assert not widens(x, weight)
-        monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 0.2)
+            assert not served(x, weight)
+        monkeypatch.setattr(bfloat16_products, "bfloat16_speed", lambda: 2.0)
+        assert not served(x, weight)
+        monkeypatch.setattr(bfloat16_products, "bfloat16_speed", lambda: 0.2)
         monkeypatch.setattr(host, "available", lambda: False)  # llvmlite is not installed, or too old
-        assert not widens(x, weight)
+        assert not served(x, weight)
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -64,7 +67,7 @@ def test_a_layer_is_nearer_to_exact_than_by_the_library(biased: bool, monkeypatc
     layer, x = filled(Linear(1088, 72, bias=biased)), numbers(2, 40, 1088)
     with torch.inference_mode():
         found = layer(x)
-        monkeypatch.setattr(linear, "widens", lambda *_: False)
+        monkeypatch.setattr(linear, "served", lambda *_: False)
         by_library, wanted = layer(x), nn.functional.linear(x.double(), layer.weight.double())
         if biased:
             wanted = wanted + layer.bias
@@ -82,7 +85,7 @@ def test_experts_in_one_call_are_those_one_by_one_and_tokens_stand_alone(monkeyp
         whole = mixture(x, weights, chosen)
         for part in (slice(0, 1), slice(7, 12), slice(20, 84)):
             assert torch.equal(mixture(x[part], weights[part], chosen[part]), whole[part])
-        monkeypatch.setattr(experts, "widens", lambda *_: False)
+        monkeypatch.setattr(experts, "served", lambda *_: False)
         assert torch.equal(mixture(x, weights, chosen), whole)
 
 
@@ -93,9 +96,9 @@ def test_the_table_scores_and_mixes_by_kernels(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         asked.append(weight.shape)
-        return multiply_widened(x, weight, bias)
+        return multiply(x, weight, bias)
 
-    monkeypatch.setattr(linear, "multiply_widened", counted)
+    monkeypatch.setattr(linear, "multiply", counted)
     with torch.inference_mode():
         part = table.slice(0, 192)
         torch.testing.assert_close(part.scores(hidden), hidden @ table.weight[:192].T)
@@ -112,4 +115,27 @@ def test_what_does_not_fit_is_refused_by_pytorch() -> None:
         with pytest.raises(RuntimeError):
             linear.linear(x, weight, torch.zeros(8))
         with pytest.raises(AssertionError):
-            multiply_widened(x[:, :16], weight)
+            multiply(x[:, :16], weight)
+
+
+def test_tiles_come_before_other_kernels_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(amx, "available", lambda: True)
+    kernels = bfloat16_products._kernels
+    assert kernels(numbers(48, 64)) is kernels(numbers(3, 48, 64)) is bfloat16_amx
+    for other in (numbers(40, 64), numbers(48, 80), numbers(64, 48).T):
+        assert kernels(other) is bfloat16
+    monkeypatch.setattr(bfloat16_products, "bfloat16_speed", lambda: 2.0)
+    assert kernels(numbers(48, 64)) is bfloat16_amx
+    assert kernels(numbers(40, 64)) is None
+
+
+@pytest.mark.skipif(not AMX, reason="this processor has no AMX")
+def test_rows_stand_alone_by_tiles_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes of which oneDNN adds up 40 rows, or 256, in another order than 16."""
+    monkeypatch.setattr(amx, "available", lambda: True)
+    for columns, features in ((128, 512), (256, 1024)):
+        layer, x = filled(Linear(features, columns)), numbers(600, features)
+        with torch.inference_mode():
+            whole = layer(x)
+            for count in (1, 16, 40, 100, 256, 400):
+                assert torch.equal(layer(x[3 : 3 + count]), whole[3 : 3 + count])
