@@ -11,17 +11,17 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from gesso.kernels.host import amx, bfloat16_amx, library
 from gesso.kernels.host.bfloat16_amx import matmul, reads
-from kernels.test_kernel_bfloat16 import exact, numbers
+from kernels.test_kernel_bfloat16 import exact, matrix, numbers
 from kernels.test_kernel_instructions import with_definitions
 
 TILES = library.bfloat16_tiles
 
 
 @functools.cache
-def defined_tiles() -> library.BFloat16Tiles:
+def defined_tiles(turned: bool) -> library.BFloat16Tiles:
     with pytest.MonkeyPatch.context() as patch:
         with_definitions(patch)
-        return TILES.__wrapped__()
+        return TILES.__wrapped__(turned)
 
 
 @pytest.fixture(params=["by definition", "by AMX"], autouse=True)
@@ -41,12 +41,13 @@ def two_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("columns", "features"), [(64, 96), (80, 32), (16, 64), (48, 2816)])
 def test_sums_are_rounded_once_and_a_row_does_not_depend_on_those_beside_it(
-    columns: int, features: int, biased: bool
+    columns: int, features: int, biased: bool, turned: bool
 ) -> None:
-    weight, x = numbers(columns, features, seed=1), numbers(70, features)
+    weight, x = matrix(columns, features, turned=turned), numbers(70, features)
     bias = numbers(columns, seed=2) if biased else None
     whole, wanted = matmul(x, weight, bias), exact(x, weight, bias)
     # Half a unit in the last place of what comes out, and the sums' own rounding.
@@ -67,8 +68,10 @@ def test_groups_are_multiplied_by_their_own_matrices() -> None:
             assert torch.equal(out[begin:end], matmul(x[begin:end], weight))
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
-    x, weight = numbers(20, 32), torch.ones(16, 32, dtype=torch.bfloat16)
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_no_number_stays_in_its_row(turned: bool) -> None:
+    x, weight = numbers(20, 32), torch.ones(32, 16, dtype=torch.bfloat16).T
+    weight = weight if turned else weight.contiguous()
     whole = matmul(x, weight)
     x[3, 5], x[7, 0], x[8, 31] = float("nan"), float("inf"), float("-inf")
     odd = matmul(x, weight)
@@ -80,20 +83,20 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     assert matmul(x[:0], weight).shape == (0, 16)
 
 
-def test_nothing_but_the_result_is_written() -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_nothing_but_the_result_is_written(turned: bool) -> None:
     """Rows that a group lacks of sixteen are computed, and are nobody's."""
-    x, weight = numbers(40, 64), numbers(48, 64, seed=1)
-    ends = [5, 5, 21, 40]
-    stack = weight.view(3, 16, 64).repeat(2, 1, 1)[:4]
+    x, stack, ends = numbers(40, 64), numbers(4, 16, 64, seed=1), None if turned else [5, 5, 21, 40]
+    weight = matrix(16, 64, turned=True) if turned else stack
     room = torch.full((60, 16), 7.0, dtype=torch.bfloat16)
     with pytest.MonkeyPatch.context() as patch:
         empty, own = torch.empty, (40, 16)
         patch.setattr(torch, "empty", lambda *shape, **kind: room[10:50] if shape == own else empty(*shape, **kind))
-        out = matmul(x, stack, ends_E=ends)
+        out = matmul(x, weight, ends_E=ends)
     assert out.data_ptr() == room[10:].data_ptr()
     assert (room[:10] == 7).all()
     assert (room[50:] == 7).all()
-    assert torch.equal(out[21:], matmul(x[21:], stack[3]))
+    assert torch.equal(out[21:], matmul(x[21:], weight if turned else stack[3]))
 
 
 def test_matrices_that_lie_in_other_ways_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +106,9 @@ def test_matrices_that_lie_in_other_ways_are_not_read(monkeypatch: pytest.Monkey
     assert reads(weight[16:])
     assert reads(weight.view(3, 16, 64))
     assert not reads(weight[:, :32])
-    assert not reads(weight.T)
+    assert reads(numbers(64, 48).T)
+    assert not reads(weight.T)  # 48 features
+    assert not reads(weight.view(3, 16, 64).mT)
     assert not reads(weight[3:])
     assert not reads(numbers(48, 48))
     assert not reads(weight[:0])

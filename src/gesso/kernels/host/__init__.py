@@ -11,7 +11,8 @@ and `gradients` (training: `norm_gradients`, `block_gradients`, `gated`, `mixtur
 compute what automata are made of; `norms`, `normed`, `small_products`, `gated`, `choices` (of experts) and `one_query`
 (attention) what stands between products; `steps` and `step_kernels` a list of calls and jobs, one after the other.
 `bfloat16` multiplies numbers that are not packed, by `bfloat16_products` over `bfloat16_slabs` (what each thread
-computes), and `bfloat16_amx` by `bfloat16_tiles`.
+computes), and `bfloat16_amx` by `bfloat16_tiles` and
+`bfloat16_columns`.
 """
 
 import functools

@@ -19,14 +19,15 @@ ALONE = 1 << 22
 
 
 def reads(weight: Tensor) -> bool:
-    """Says whether there is a kernel for a matrix [N, K], or several [E, N, K], on this processor."""
+    """Says whether there is a kernel for a matrix [N, K], or several [E, N, K], which lie in memory row by row, or, one
+    alone, column by column, on this processor."""
     columns, features = weight.shape[-2:]
     return (
         amx.available()
         and not features % FEATURES
         and not columns % amx.SIDE
         and weight.numel() > 0
-        and weight.is_contiguous()
+        and (weight.is_contiguous() or (weight.dim() == 2 and weight.T.is_contiguous()))
     )
 
 
@@ -36,8 +37,6 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     Args:
         ends_E: where each group's rows end; None for one matrix.
     """
-    from gesso.kernels.host.library import bfloat16_tiles
-
     rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
     assert x_MK.shape[1] == width, "kernels would read past the rows"
     assert x_MK.dtype == weight.dtype == torch.bfloat16
@@ -46,17 +45,52 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     if not rows:
         return out
     x_MK, bias_N = x_MK.contiguous(), None if bias_N is None else bias_N.contiguous()
-    groups, firsts = _groups_of_one(rows) if ends_E is None else _groups(ends_E)
-    count, kernels = len(groups), bfloat16_tiles()
     threads = torch.get_num_threads() if max(rows, amx.SIDE) * columns * width > ALONE else 1
-    turned = torch.empty(count * width // FEATURES * TILE, dtype=torch.int8, device="cpu")
+    multiply = _multiply if weight.is_contiguous() else _multiply_columns
+    multiply(x_MK, weight, 0 if bias_N is None else bias_N.data_ptr(), out, ends_E, threads)
+    return out
+
+
+def _multiply(
+    x_MK: Tensor, weight: Tensor, bias: int, out_MN: Tensor, ends_E: Sequence[int] | None, threads: int
+) -> None:
+    """Multiplies by matrices that lie row by row.
+
+    Args:
+        bias: its address, or 0.
+    """
+    from gesso.kernels.host.library import bfloat16_tiles
+
+    rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
+    groups, firsts = _groups_of_one(rows) if ends_E is None else _groups(ends_E)
+    count, kernels = len(groups), bfloat16_tiles(turned=False)
+    turned = _bytes(count * width // FEATURES * TILE)
     words = array("q", [x_MK.data_ptr(), groups.data_ptr(), turned.data_ptr(), width])
-    take_units(kernels.turn, words.buffer_info()[0], count, threads if count > 1 else 1)
-    bias = 0 if bias_N is None else bias_N.data_ptr()
-    places = (weight.data_ptr(), turned.data_ptr(), bias, out.data_ptr(), groups.data_ptr(), firsts.data_ptr())
+    take_units(kernels.lay_out, words.buffer_info()[0], count, threads if count > 1 else 1)
+    places = (weight.data_ptr(), turned.data_ptr(), bias, out_MN.data_ptr(), groups.data_ptr(), firsts.data_ptr())
     words = array("q", [*places, columns, width])
     take_units(kernels.multiply, words.buffer_info()[0], (len(firsts) - 1) * -(-columns // COLUMNS), threads)
-    return out
+
+
+def _multiply_columns(
+    x_MK: Tensor, weight_NK: Tensor, bias: int, out_MN: Tensor, ends_E: Sequence[int] | None, threads: int
+) -> None:
+    """Multiplies by a matrix that lies column by column, as `_multiply` does."""
+    from gesso.kernels.host.library import bfloat16_tiles
+
+    assert ends_E is None
+    (rows, width), columns = x_MK.shape, weight_NK.shape[0]
+    count, units, kernels = -(-rows // amx.SIDE), -(-columns // COLUMNS), bfloat16_tiles(turned=True)
+    tiles, rooms = _bytes(count * width // FEATURES * TILE), _bytes(units * width * amx.WIDTH)
+    words = array("q", [x_MK.data_ptr(), tiles.data_ptr(), rows, width])
+    take_units(kernels.lay_out, words.buffer_info()[0], count, threads if count > 1 else 1)
+    places = (weight_NK.data_ptr(), tiles.data_ptr(), bias, out_MN.data_ptr(), rooms.data_ptr())
+    words = array("q", [*places, rows, columns, width])
+    take_units(kernels.multiply, words.buffer_info()[0], units, threads)
+
+
+def _bytes(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.int8, device="cpu")
 
 
 @functools.lru_cache(64)

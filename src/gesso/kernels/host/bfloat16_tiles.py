@@ -2,10 +2,11 @@
 
     M rows   E matrices   N columns of what comes out, a multiple of 16   K features, a multiple of 32
 
-Sixteen rows of a matrix are a tile as they lie in memory. Rows of x come in groups of sixteen at most, all of one
-matrix, and are turned: pairs of features of sixteen rows stand side by side. So what comes out is turned, too, and is
-turned back before it is rounded. Sums are taken in fp32, 32 features after the other, and rounded once at the end:
-their order depends on neither the number of rows, nor a row's place, nor the threads.
+Where a matrix lies row by row, sixteen of its rows are a tile as they are. Rows of x come in groups of sixteen at most,
+all of one matrix, and are turned: pairs of features of sixteen rows stand side by side. So what comes out is turned,
+too, and is turned back before it is rounded. Sums are taken in fp32, 32 features after the other, and rounded once at
+the end: their order depends on neither the number of rows, nor a row's place, nor the threads. (Where a matrix lies
+column by column: `bfloat16_columns`.)
 
 A group is (first row of x and of what comes out, rows), int64 [groups, 2].
 """
@@ -117,18 +118,9 @@ def _write_tiles(module: ir.Module, name: str, wide: int, tall: int) -> Value:
         for across in range(wide):
             amx.multiply_floats(build, _SUMS[across][down], _MATRIX[across], _ROWS[down])
     step.close()
-    given = build.icmp_unsigned("!=", build.ptrtoint(bias, I64), constant(0))
     for across in range(wide):
         first = build.add(column, constant(amx.SIDE * across))
-        with build.if_else(given) as (then, otherwise):
-            with then:
-                read = build.bfloat16(build.read(build.at(bias, first, I16), vector(I16, amx.SIDE)))
-                there = build.block
-            with otherwise:
-                absent = build.block
-        added = build.phi(FLOATS)
-        added.add_incoming(read, there)
-        added.add_incoming(zeros(FLOATS), absent)
+        added = read_bias(build, bias, first)
         for down in range(tall):
             amx.store(build, _SUMS[across][down], near, constant(amx.WIDTH))
             sums = [build.read(build.at(near, constant(i * amx.WIDTH), I8), FLOATS) for i in range(amx.SIDE)]
@@ -142,6 +134,21 @@ def _write_tiles(module: ir.Module, name: str, wide: int, tall: int) -> Value:
             row.close()
     build.ret_void()
     return build.made
+
+
+def read_bias(build: Writer, bias: Value, column: Value) -> Value:
+    """Reads what is added to sixteen columns: nothing where there is no bias."""
+    given = build.icmp_unsigned("!=", build.ptrtoint(bias, I64), constant(0))
+    with build.if_else(given) as (then, otherwise):
+        with then:
+            read = build.bfloat16(build.read(build.at(bias, column, I16), vector(I16, amx.SIDE)))
+            there = build.block
+        with otherwise:
+            absent = build.block
+    added = build.phi(FLOATS)
+    added.add_incoming(read, there)
+    added.add_incoming(zeros(FLOATS), absent)
+    return added
 
 
 def _group(build: Writer, groups: Value, index: Value) -> tuple[Value, Value]:

@@ -9,6 +9,7 @@ from llvmlite import binding, ir
 
 from gesso.kernels.host import amx
 from gesso.kernels.host.activations import write_round_rows, write_turn_rows
+from gesso.kernels.host.bfloat16_columns import write_copy, write_multiply_columns
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
 from gesso.kernels.host.bfloat16_tiles import write_multiply as write_multiply_bfloat16
@@ -213,20 +214,21 @@ def bfloat16_kernel(turned: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BFloat16Tiles:
-    """Holds the compiled kernels of `bfloat16_tiles`."""
+    """Holds the compiled kernels of `bfloat16_tiles`, or those of `bfloat16_columns`."""
 
-    turn: Work
+    lay_out: Work
+    """Lays rows out as `multiply` reads them."""
     multiply: Work
 
 
 @functools.cache
-def bfloat16_tiles() -> BFloat16Tiles:
-    """Compiles the kernels of `bfloat16_tiles`."""
+def bfloat16_tiles(turned: bool) -> BFloat16Tiles:
+    """Compiles the kernels that multiply in tiles by a matrix that lies row by row, or column by column (`turned`)."""
     amx.available()  # asks the system for its registers
-    module = ir.Module("gesso_bfloat16_tiles")
-    write_turn(module, "turn")
-    write_multiply_bfloat16(module, "multiply")
-    made = compile_arrays(module, {"turn": (1, 3, 0), "multiply": (1, 3, 0)})
+    module = ir.Module(f"gesso_bfloat16_tiles_{turned:d}")
+    (write_copy if turned else write_turn)(module, "lay_out")
+    (write_multiply_columns if turned else write_multiply_bfloat16)(module, "multiply")
+    made = compile_arrays(module, {"lay_out": (1, 3, 0), "multiply": (1, 3, 0)})
     return BFloat16Tiles(**{name: work_of(kernel) for name, kernel in made.items()})
 
 
