@@ -9,16 +9,16 @@ import torch
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
-from gesso.kernels.host import amx, bfloat16_amx, library
+from gesso.kernels.host import amx, amx_library, bfloat16_amx
 from gesso.kernels.host.bfloat16_amx import matmul, reads
 from kernels.test_kernel_bfloat16 import exact, matrix, numbers
 from kernels.test_kernel_instructions import with_definitions
 
-TILES = library.bfloat16_tiles
+TILES = amx_library.bfloat16_tiles
 
 
 @functools.cache
-def defined_tiles(turned: bool) -> library.BFloat16Tiles:
+def defined_tiles(turned: bool) -> amx_library.BFloat16Tiles:
     with pytest.MonkeyPatch.context() as patch:
         with_definitions(patch)
         return TILES.__wrapped__(turned)
@@ -27,7 +27,7 @@ def defined_tiles(turned: bool) -> library.BFloat16Tiles:
 @pytest.fixture(params=["by definition", "by AMX"], autouse=True)
 def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "by definition":
-        monkeypatch.setattr(library, "bfloat16_tiles", defined_tiles)
+        monkeypatch.setattr(amx_library, "bfloat16_tiles", defined_tiles)
     elif not amx.available():
         pytest.skip("this processor has no AMX")
 

@@ -14,7 +14,7 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from llvmlite import ir
 
-from gesso.kernels.host import amx, library, packed
+from gesso.kernels.host import amx, amx_library, library, packed
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.llvm_ir import F32, I8, I16, I32, I64, POINTER, VOID, Loop, Writer, constant, vector, zeros
 from gesso.kernels.host.mix import ByteMixture
@@ -169,11 +169,11 @@ def defined_kernels(name: str, kind: Dot) -> library.Kernels:
         return library.kernels.__wrapped__(name, kind)
 
 
-TILE_MIXING = library.tile_mixing
+TILE_MIXING = amx_library.tile_mixing
 
 
 @functools.cache
-def defined_mixing() -> library.TileMixing:
+def defined_mixing() -> amx_library.TileMixing:
     with pytest.MonkeyPatch.context() as patch:
         with_definitions(patch)
         return TILE_MIXING.__wrapped__()
@@ -210,7 +210,7 @@ def test_rows_of_bytes_are_mixed(
 ) -> None:
     """Sixteen bits of a weight count; a mixture's bits are its own; what was mixed before is shrunk."""
     if defined:
-        monkeypatch.setattr(library, "tile_mixing", defined_mixing)
+        monkeypatch.setattr(amx_library, "tile_mixing", defined_mixing)
     elif not amx.available():
         pytest.skip("this processor has no AMX")
     weights, factors = random(count, table + 7).abs()[:, :table], random(table, seed=1).abs()

@@ -12,7 +12,7 @@ compute what automata are made of; `norms`, `normed`, `small_products`, `gated`,
 (attention) what stands between products; `steps` and `step_kernels` a list of calls and jobs, one after the other.
 `bfloat16` multiplies numbers that are not packed, by `bfloat16_products` over `bfloat16_slabs` (what each thread
 computes), and `bfloat16_amx` by `bfloat16_tiles` and
-`bfloat16_columns`.
+`bfloat16_columns`, which `amx_library` compiles with `tile_mixing`.
 """
 
 import functools

@@ -54,11 +54,8 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     Args:
         ends_E: where each group's rows end; None for one matrix.
     """
-    rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
-    assert x_MK.shape[1] == width, "kernels would read past the rows"
-    assert x_MK.dtype == weight.dtype == torch.bfloat16
-    assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
-    out = torch.empty(rows, columns, dtype=torch.bfloat16, device=x_MK.device)
+    out, (columns, width) = new_result(x_MK, weight, bias_N), weight.shape[-2:]
+    rows = len(out)
     if not rows:
         return out
     x_MK, pieces = x_MK.contiguous(), _pieces_of_one(rows) if ends_E is None else _pieces(ends_E)
@@ -71,6 +68,15 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
     run_on_all(bfloat16_kernel(not weight.is_contiguous()), ctypes.addressof(fields), threads)
     return out
+
+
+def new_result(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None) -> Tensor:
+    """Returns room for a product, [M, N]; kernels would read past what does not fit."""
+    columns, width = weight.shape[-2:]
+    assert x_MK.shape[1] == width
+    assert x_MK.dtype == weight.dtype == torch.bfloat16
+    assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
+    return torch.empty(x_MK.shape[0], columns, dtype=torch.bfloat16, device=x_MK.device)
 
 
 @functools.lru_cache(64)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host import amx
+from gesso.kernels.host.bfloat16 import new_result
 from gesso.kernels.host.bfloat16_tiles import COLUMNS, FEATURES, TILE
 from gesso.kernels.host.openmp import take_units
 
@@ -37,11 +38,8 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     Args:
         ends_E: where each group's rows end; None for one matrix.
     """
-    rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
-    assert x_MK.shape[1] == width, "kernels would read past the rows"
-    assert x_MK.dtype == weight.dtype == torch.bfloat16
-    assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
-    out = torch.empty(rows, columns, dtype=torch.bfloat16, device=x_MK.device)
+    out, (columns, width) = new_result(x_MK, weight, bias_N), weight.shape[-2:]
+    rows = len(out)
     if not rows:
         return out
     x_MK, bias_N = x_MK.contiguous(), None if bias_N is None else bias_N.contiguous()
@@ -59,7 +57,7 @@ def _multiply(
     Args:
         bias: its address, or 0.
     """
-    from gesso.kernels.host.library import bfloat16_tiles
+    from gesso.kernels.host.amx_library import bfloat16_tiles
 
     rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
     groups, firsts = _groups_of_one(rows) if ends_E is None else _groups(ends_E)
@@ -76,7 +74,7 @@ def _multiply_columns(
     x_MK: Tensor, weight_NK: Tensor, bias: int, out_MN: Tensor, ends_E: Sequence[int] | None, threads: int
 ) -> None:
     """Multiplies by a matrix that lies column by column, as `_multiply` does."""
-    from gesso.kernels.host.library import bfloat16_tiles
+    from gesso.kernels.host.amx_library import bfloat16_tiles
 
     assert ends_E is None
     (rows, width), columns = x_MK.shape, weight_NK.shape[0]
@@ -105,4 +103,4 @@ def _groups(ends: Sequence[int]) -> tuple[Tensor, Tensor]:
         groups += [(row, min(amx.SIDE, end - row)) for row in range(begin, end, amx.SIDE)]
         firsts.append(len(groups))
         begin = end
-    return tuple(torch.tensor(held, dtype=torch.int64, device="cpu") for held in (groups, firsts))  # type: ignore[return-value]
+    return torch.tensor(groups, dtype=torch.int64, device="cpu"), torch.tensor(firsts, dtype=torch.int64, device="cpu")

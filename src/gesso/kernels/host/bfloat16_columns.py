@@ -9,8 +9,8 @@ features are brought side by side for all rows at once. Sums are taken as in `bf
 from llvmlite import ir
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.bfloat16_tiles import COLUMNS, FEATURES, TILE, read_bias
-from gesso.kernels.host.dots import FLOATS, WHOLES
+from gesso.kernels.host.bfloat16_tiles import COLUMNS, FEATURES, TILE, read_bias, write_rows
+from gesso.kernels.host.dots import WHOLES
 from gesso.kernels.host.llvm_ir import (
     I8,
     I16,
@@ -140,10 +140,9 @@ def _write_tiles(module: ir.Module, name: str, tall: int, wide: int) -> Value:
         for down in range(tall):
             amx.store(build, _SUMS[down][across], near, side)
             begin = build.mul(build.add(group, constant(down)), constant(amx.SIDE))
-            row = Loop(build, constant(0), build.least(constant(amx.SIDE), build.sub(rows, begin)))
-            total = build.read(build.at(near, build.mul(row.index, side), I8), FLOATS)
-            target = build.add(build.mul(build.add(begin, row.index), columns), first)
-            build.write(build.rounded(build.fadd(total, added)), build.at(out, target, I16))
-            row.close()
+            left = build.least(constant(amx.SIDE), build.sub(rows, begin))
+            write_rows(
+                build, near, added, build.at(out, build.add(build.mul(begin, columns), first), I16), left, columns
+            )
     build.ret_void()
     return build.made

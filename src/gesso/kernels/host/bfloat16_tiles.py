@@ -127,11 +127,9 @@ def _write_tiles(module: ir.Module, name: str, wide: int, tall: int) -> Value:
             for i, row in enumerate(_turn(build, sums)):
                 build.write(row, build.at(near, constant(i * amx.WIDTH), I8))
             begin, rows = _group(build, groups, build.add(group, constant(down)))
-            row = Loop(build, constant(0), rows)
-            total = build.fadd(build.read(build.at(near, build.mul(row.index, constant(amx.SIDE)), F32), FLOATS), added)
-            target = build.add(build.mul(build.add(begin, row.index), columns), first)
-            build.write(build.rounded(total), build.at(out, target, I16))
-            row.close()
+            write_rows(
+                build, near, added, build.at(out, build.add(build.mul(begin, columns), first), I16), rows, columns
+            )
     build.ret_void()
     return build.made
 
@@ -149,6 +147,15 @@ def read_bias(build: Writer, bias: Value, column: Value) -> Value:
     added.add_incoming(read, there)
     added.add_incoming(zeros(FLOATS), absent)
     return added
+
+
+def write_rows(build: Writer, sums: Value, added: Value, out: Value, rows: Value, columns: Value) -> None:
+    """Writes rows of sixteen sums, with what is added to them, rounded once, `columns` numbers apart."""
+    row = Loop(build, constant(0), rows)
+    total = build.read(build.at(sums, build.mul(row.index, constant(amx.SIDE)), F32), FLOATS)
+    target = build.at(out, build.mul(row.index, columns), I16)
+    build.write(build.rounded(build.fadd(total, added)), target)
+    row.close()
 
 
 def _group(build: Writer, groups: Value, index: Value) -> tuple[Value, Value]:

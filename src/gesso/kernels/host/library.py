@@ -9,11 +9,8 @@ from llvmlite import binding, ir
 
 from gesso.kernels.host import amx
 from gesso.kernels.host.activations import write_round_rows, write_turn_rows
-from gesso.kernels.host.bfloat16_columns import write_copy, write_multiply_columns
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
-from gesso.kernels.host.bfloat16_tiles import write_multiply as write_multiply_bfloat16
-from gesso.kernels.host.bfloat16_tiles import write_turn
 from gesso.kernels.host.calls import write_multiply_all, write_take_units
 from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features
@@ -50,7 +47,6 @@ from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
-from gesso.kernels.host.tile_mixing import write_mix_tiles, write_split_weights
 from gesso.kernels.host.tile_products import write_multiply_tiles
 from gesso.kernels.host.tile_unpacking import parts_of
 
@@ -210,45 +206,6 @@ def bfloat16_kernel(turned: bool) -> int:
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
     return compile_module(module)("multiply")
-
-
-@dataclass(frozen=True, slots=True)
-class BFloat16Tiles:
-    """Holds the compiled kernels of `bfloat16_tiles`, or those of `bfloat16_columns`."""
-
-    lay_out: Work
-    """Lays rows out as `multiply` reads them."""
-    multiply: Work
-
-
-@functools.cache
-def bfloat16_tiles(turned: bool) -> BFloat16Tiles:
-    """Compiles the kernels that multiply in tiles by a matrix that lies row by row, or column by column (`turned`)."""
-    amx.available()  # asks the system for its registers
-    module = ir.Module(f"gesso_bfloat16_tiles_{turned:d}")
-    (write_copy if turned else write_turn)(module, "lay_out")
-    (write_multiply_columns if turned else write_multiply_bfloat16)(module, "multiply")
-    made = compile_arrays(module, {"lay_out": (1, 3, 0), "multiply": (1, 3, 0)})
-    return BFloat16Tiles(**{name: work_of(kernel) for name, kernel in made.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class TileMixing:
-    """Holds the compiled kernels of `tile_mixing`."""
-
-    split: Work
-    mix: Work
-
-
-@functools.cache
-def tile_mixing() -> TileMixing:
-    """Compiles the kernels of `tile_mixing`."""
-    amx.available()  # asks the system for its registers
-    module = ir.Module("gesso_tile_mixing")
-    write_split_weights(module, "split")
-    write_mix_tiles(module, "mix")
-    made = compile_arrays(module, {"split": (1, 3, 0), "mix": (1, 3, 0)})
-    return TileMixing(**{name: work_of(kernel) for name, kernel in made.items()})
 
 
 @dataclass(frozen=True, slots=True)

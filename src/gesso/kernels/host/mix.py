@@ -50,7 +50,7 @@ class ByteMixture:
             self._add(weights_NV[:, part], factors_V[part], codes_VD[part])
 
     def _add(self, weights_NV: Tensor, factors_V: Tensor, codes_VD: Tensor) -> None:
-        from gesso.kernels.host.library import tile_mixing
+        from gesso.kernels.host.amx_library import tile_mixing
 
         (table, width), groups, kernels = codes_VD.shape, self._sums.shape[1], tile_mixing()
         parts = torch.empty(groups * -(-table // ROWS) * 2 * TILE, dtype=torch.int8, device="cpu")
