@@ -81,6 +81,7 @@ def test_undefined_lanes_reach_no_result(
     expected, changed = results(), list[str]()
     for made in MADE:
         made.cache_clear()
+    monkeypatch.setenv("GESSO_KERNEL_CACHE", "")
     monkeypatch.setattr(binding, "parse_assembly", poisoned(binding.parse_assembly, changed))
     try:
         found = results()

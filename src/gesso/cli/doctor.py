@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES", "GESSO_KERNEL_CACHE", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
     "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED", "OTEL_SERVICE_NAME",
     "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "PYTORCH_CUDA_ALLOC_CONF",
 )  # fmt: skip
@@ -146,8 +147,16 @@ def _link(device: "torch.device") -> float | None:
 def _caches() -> dict[str, Any]:
     from huggingface_hub import constants, get_token
 
-    path = Path(constants.HF_HUB_CACHE)
-    return {"hub": str(path), "bytes": folder_size(path), "logged_in": get_token() is not None}
+    from gesso.kernels.host import object_cache
+
+    path, kernels = Path(constants.HF_HUB_CACHE), object_cache.folder()
+    return {
+        "hub": str(path),
+        "bytes": folder_size(path),
+        "logged_in": get_token() is not None,
+        "kernels": None if kernels is None else str(kernels),
+        "kernel_bytes": 0 if kernels is None else folder_size(kernels),
+    }
 
 
 def folder_size(path: Path) -> int:
@@ -203,6 +212,13 @@ def _show(facts: dict[str, Any]) -> None:
     caches = facts["caches"]
     token = "a token is stored" if caches["logged_in"] else "no token; private and gated models need hf auth login"
     section("Hugging Face", {"cache": f"{caches['hub']} ({format_bytes(caches['bytes'])})", "login": token})
+    kept = caches["kernels"]
+    kernels = (
+        "none: they are compiled in every process"
+        if kept is None
+        else f"{kept} ({format_bytes(caches['kernel_bytes'])})"
+    )
+    section("compiled kernels", {"cache": kernels})
     if facts["environment"]:
         section("environment", facts["environment"])
     missing = sorted(facts["missing"], key=lambda part: not part["in_all"])

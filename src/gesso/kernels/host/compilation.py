@@ -5,8 +5,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite
 import torch
 from llvmlite import binding, ir
+
+from gesso.kernels.host import object_cache
 
 POINTER, WHOLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 """What kernels take: addresses, whole numbers of 64 bits, floats of 32."""
@@ -43,20 +46,35 @@ def callables(
 
 
 def compile_module(module: ir.Module) -> Callable[[str], int]:
-    """Compiles a module; returns what tells the addresses of its functions, where they stay as long as the process."""
+    """Compiles a module, or reads what was compiled of it before (`object_cache`).
+
+    Returns what tells the addresses of its functions, where they stay as long as the process.
+    """
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module.triple = binding.get_default_triple()
-    code = binding.parse_assembly(str(module))
-    code.verify()
+    text, processor = str(module), binding.get_host_cpu_name()
     instructions = ",".join(f"{'+' if has else '-'}{name}" for name, has in features().items())
     target = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=instructions, opt=3, jit=True
+        cpu=processor, features=instructions, opt=3, jit=True
     )
-    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
-    passes.getModulePassManager().run(code, passes)
-    engine = binding.create_mcjit_compiler(code, target)
+    name = object_cache.name_of(text, processor, instructions, llvmlite.__version__, str(binding.llvm_version_info))
+    compiled = object_cache.read(name)
+    if compiled is None:
+        engine = binding.create_mcjit_compiler(_optimised(text, target), target)
+        engine.set_object_cache(lambda _, made: object_cache.keep(name, made))
+    else:
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+        engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
     engine.finalize_object()
     _KEPT.append(engine)
     address: Callable[[str], int] = engine.get_function_address
     return address
+
+
+def _optimised(text: str, target: Any) -> Any:
+    code = binding.parse_assembly(text)
+    code.verify()
+    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(code, passes)
+    return code
