@@ -3,8 +3,9 @@
 The rule: in every iteration each running request that has its prompt behind it takes a denoising step, and every
 finished canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
 `prefill_tokens` by what they cost, at least one, those that waited longest first. So a denoising request waits for
-nobody's prompt longer than one iteration, and of R running requests none waits longer than R - 1 iterations for its
-next chunk. Requests start in the order they came; one that does not fit the memory yet is waited for, not overtaken.
+nobody's prompt longer than one iteration, and one that started, or read a chunk, when R ran waits at most R - 1
+iterations for its next chunk, whoever comes or ends meanwhile. Requests start in the order they came; one that does
+not fit the memory yet is waited for, not overtaken.
 
 Those of one group, such as the choices of one answer, take turns with the others: one of which fewer of the group run
 goes first, and where a group has every place, one of another group gets one more.
