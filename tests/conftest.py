@@ -2,7 +2,10 @@
 
 import gc
 import logging
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from oracle import SHAPES, Pair, make_oracle
+from thorough import cases
 
 from gesso.api import load
 from gesso.engine.engine import Engine
@@ -19,12 +23,28 @@ torch.set_num_threads(1)
 # Whoever starts the tests in the background may have Ctrl-C ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("gesso", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "gesso", deadline=None, derandomize=True, max_examples=cases(60, 300), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("gesso")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiles kernels once in a run of the tests, not once in each of its processes; takes none of an earlier run."""
+    if not hasattr(config, "workerinput"):
+        os.environ["GESSO_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="gesso-kernels-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ["GESSO_KERNEL_CACHE"]))
+
+
 def pytest_collection_finish() -> None:
-    """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits."""
+    """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits.
+
+    Loggers of PyTorch's that keep to themselves pass on what they are told: pytest attaches to each that does not, in
+    every test three times.
+    """
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("torch") and isinstance(logger, logging.Logger):
+            logger.propagate = True
     gc.collect()
     gc.freeze()
 
@@ -37,7 +57,8 @@ def _logs() -> Iterator[None]:
     yield
     for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
         logger.handlers, logger.propagate = handlers, propagate
-        logger.setLevel(level)
+        if logger.level != level:  # whoever sets it has every logger forget what it knows of levels
+            logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -39,11 +39,11 @@ def test_a_picture_takes_the_tokens_that_it_was_trained_on(engine: Engine) -> No
 @pytest.mark.parametrize("name", BY_NAME)
 def test_it_tells_what_it_sees_and_not_what_it_does_not(engine: Engine, name: str) -> None:
     task, rng = BY_NAME[name], random.Random(0)
-    cases = evaluation_set(task, 10, seed=3)
+    cases = evaluation_set(task, 6, seed=3)
     others = [task.other_picture(case, rng) for case in cases]
     asked = [example_request(case, {"seed": 1}) for case in (*cases, *others)]
     answers = [result.text for result in engine.generate_batch(asked)]
     right = sum(task.grade(case, text) for case, text in zip((*cases, *others), answers, strict=True))
-    assert right >= 13, "of 20; the least of any task is 15"
-    changed = sum(one != other for one, other in zip(answers[:10], answers[10:], strict=True))
-    assert changed >= 7
+    assert right >= 7, "of 12; the least of any task is 8"
+    changed = sum(one != other for one, other in zip(answers[:6], answers[6:], strict=True))
+    assert changed >= 4

@@ -36,9 +36,9 @@ def test_its_card_has_every_skill_and_the_command_that_measures_it() -> None:
         assert f"--task {skill.name} " in skill.command
 
 
-@pytest.mark.parametrize(("name", "least"), [("calls", 8), ("casing", 5), ("functions", 8), ("abstention", 10)])
+@pytest.mark.parametrize(("name", "least"), [("calls", 6), ("casing", 6), ("functions", 6), ("abstention", 5)])
 def test_it_answers_in_words_that_it_never_saw(engine: Engine, name: str, least: int) -> None:
-    cases = evaluation_set(TASKS[name], 12, seed=5)
+    cases = evaluation_set(TASKS[name], 8, seed=5)
     results = engine.generate_batch([example_request(case, {"seed": i}) for i, case in enumerate(cases)])
     right = [TASKS[name].grade(case, graded_text(result)) for case, result in zip(cases, results, strict=True)]
     assert sum(right) >= least

@@ -30,6 +30,7 @@ SHAPE = Shape(
     experts=16,
     expert_size=192,
 )
+LONG = Cell(300, 64, 1, "canvas")
 
 
 @pytest.fixture
@@ -41,9 +42,18 @@ def as_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("as_cpu")
-@pytest.mark.parametrize("quantize", [(None,), ("int4",), ("fp8",), ("int4", "int8"), (None, "int4")], ids=str)
 @pytest.mark.parametrize(
-    "cell", [Cell(300, 64, 1, "canvas"), Cell(40, 32, 3, "canvas"), Cell(300, 4, 1, "ar")], ids=str
+    ("cell", "quantize"),
+    [
+        (LONG, (None,)),
+        (LONG, ("int4",)),
+        (LONG, ("fp8",)),
+        (Cell(40, 32, 3, "canvas"), (None, "int4")),
+        (Cell(40, 32, 3, "canvas"), ("int4", "int8")),
+        (Cell(300, 4, 1, "ar"), ("int4",)),
+        (Cell(300, 4, 1, "ar"), ("int4", "int8")),
+    ],
+    ids=str,
 )
 def test_it_is_near_what_is_held(cell: Cell, quantize: tuple[str | None, ...]) -> None:
     config, chosen = SHAPE.config(), read_formats(*quantize)

@@ -78,8 +78,10 @@ def test_how_many_of_the_held_out_examples_are_evaluated_is_said(gesso: Gesso, d
     outcome = gesso("finetune", data, *run, "--steps", 2, "--evaluation-examples", 320)
     assert (outcome.code, "(evaluation_examples 256, now 320)" in outcome.err) == (2, True), "losses of others"
     assert "\n\n" not in outcome.err, "a bar that was never shown leaves no line"
-    silent = ("--out", tmp_path / "other", *run[2:], "--steps", 1)
-    outcome = gesso("finetune", data, *silent, "--evaluation-examples", 320)
+    fewer = tmp_path / "fewer.jsonl"
+    fewer.write_text(data.read_text("utf-8"), "utf-8")
+    silent = ("--out", tmp_path / "other", "--batch-size", 2, "--held-out-file", fewer, "--steps", 1)
+    outcome = gesso("finetune", data, *silent, "--evaluation-examples", 64)
     assert outcome.code == 0, outcome.err
     assert "the held-out loss is that" not in outcome.err
     refused = gesso("finetune", data, *run, "--evaluation-examples", 0)

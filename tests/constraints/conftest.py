@@ -1,6 +1,5 @@
-"""Tokenizers of three kinds, and how many cases are tried: all of them with GESSO_THOROUGH=1."""
+"""Tokenizers of three kinds."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,6 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 import gesso
 from gesso.text.tokenizer import Tokenizer
-
-THOROUGH = os.environ.get("GESSO_THOROUGH") == "1"
-
-
-def cases(few: int, many: int) -> int:
-    return many if THOROUGH else few
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ import re
 import pytest
 import tokenizers
 import torch
+from thorough import cases
 from tokenizers import decoders, models
 
-from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import compile as module
 from gesso.constraints.automaton import TokenAutomaton

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import cases
 
-from constraints.conftest import cases
 from constraints.schemas import expression_of
 from gesso.constraints import window
 from gesso.constraints.automaton import TokenAutomaton

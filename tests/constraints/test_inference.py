@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from thorough import cases
 from torch import Tensor
 
-from constraints.conftest import cases
 from constraints.tables import automaton_of
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.emissions import Emissions

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import cases
 
-from constraints.conftest import cases
 from constraints.schemas import INTEGER, SCHEMAS, STRING, expression_of
 from constraints.test_compile import MINI_ENDS, drawn, text_of
 from gesso.constraints import json_limits

@@ -6,8 +6,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from thorough import cases
 
-from constraints.conftest import cases
 from constraints.schemas import expression_of
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes

@@ -6,8 +6,8 @@ import re
 import unicodedata
 
 import pytest
+from thorough import cases
 
-from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import charset
 from gesso.constraints.budget import Budget, within

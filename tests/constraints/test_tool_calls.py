@@ -6,8 +6,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from thorough import cases
 
-from constraints.conftest import cases
 from constraints.schemas import SCHEMAS
 from constraints.test_compile import MINI_ENDS, drawn
 from gesso.constraints.bytes_automaton import compile_bytes

@@ -1,11 +1,11 @@
 """Fill token by token: exact around the holes, the likeliest beginning by the causal pass, and whose mode it is."""
 
-import os
 import random
 from typing import Any
 
 import pytest
 import torch
+from thorough import cases
 
 import gesso
 from control.test_fill import assert_exact, draw, prompt_of, run
@@ -17,7 +17,7 @@ from gesso.control.job import MOST_REQUESTS
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError, TextError
 
-DOCUMENTS = 200 if os.environ.get("GESSO_THOROUGH") == "1" else 20
+DOCUMENTS = cases(10, 200)
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,7 @@ def test_the_end_of_an_answer_is_no_word_of_it(skills: Engine) -> None:
         assert "turn" not in {hole.text, *(other.text for other in hole.alternatives)}
 
 
-@pytest.mark.parametrize("length", ["12", "20-30"])
-@pytest.mark.parametrize("tail", ["", "\n"])
+@pytest.mark.parametrize(("length", "tail"), [("12", "\n"), ("20-30", "")])
 def test_a_hole_of_a_length_goes_on_where_the_answer_would_end(skills: Engine, length: str, tail: str) -> None:
     source = 'def grelt(fig):\n    """Gives back its argument plus 371."""\n    return {{: ' + length + "}}" + tail
     least, _, most = length.partition("-")

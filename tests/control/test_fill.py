@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import os
 import random
 from typing import Any
 
 import pytest
 from engine.tiny import CANVAS
+from thorough import cases
 
 import gesso
 from gesso.control.fill import INSTRUCTION, FillResult, fill
@@ -18,7 +18,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
 from gesso.generation import LARGEST_BIAS
 
-DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 100
+DOCUMENTS = cases(60, 1000)
 PIECES = (
     "", " ", "a", "{", "}", "\t", "\r\n", "\n", "  \n", " fig", "def f(x):", "é", "日本", "🙂", "e\u0301", "\u00a0",
     "\u200d", "\x00", "0", "word ", "\ufeff", "<0x41>", "\ufffd", "{{", "plum, ",

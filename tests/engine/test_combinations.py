@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from thorough import cases
 
 from engine.test_engine import told
 from engine.tiny import CANVAS
@@ -66,7 +67,7 @@ def asked(**options: Any) -> list[Request]:
     return [Request("a", {"seed": 1, "max_new_tokens": 2 * CANVAS, **options})]
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(30, 200))
 @example(asked(json_object=True, begin=THOUGHT))
 @example(asked(regex="[a-c]{2,5}", canvas=[WORD]))
 @example(asked(regex="[a-c]{2,5}", eos_token_ids=(10**6,)))

@@ -1,7 +1,6 @@
 """Constraints hold whatever the model thinks: here it has random weights."""
 
 import json
-import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
+from thorough import cases
 
 from engine.tiny import CANVAS
 from gesso.constraints.compile import compile_constraint
@@ -22,8 +22,7 @@ from gesso.errors import OptionError
 from gesso.sized_cache import SizedCache
 from gesso.text.tool_calls import CALL, CALL_END, parse_tool_call
 
-THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
-SEEDS = range(20 if THOROUGH else 2)
+SEEDS = range(cases(2, 20))
 SCHEMAS: list[dict[str, Any]] = [
     {"type": "object", "properties": {"item": {"type": "string", "maxLength": 8}}, "required": ["item"]},
     {"type": "array", "items": {"type": "integer", "minimum": -5, "maximum": 12}, "minItems": 2, "maxItems": 5},
@@ -177,7 +176,7 @@ def check_calls(calls: Any) -> None:
         jsonschema.validate(json.loads(call.arguments), schema)
 
 
-@pytest.mark.parametrize("seed", range(20 if THOROUGH else 4))
+@pytest.mark.parametrize("seed", range(cases(4, 20)))
 def test_a_call_that_is_asked_for_is_made_and_its_arguments_validate(tiny: Engine, seed: int) -> None:
     result = tiny.generate("hi", seed=seed, tool_choice="required", **SHORT)
     assert result.tool_calls

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, reject, settings, strategies
 
 schemathesis = pytest.importorskip("schemathesis")
 
-EXAMPLES = int(os.environ.get("GESSO_FUZZ_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("GESSO_FUZZ_EXAMPLES", "15"))
 
 
 SHORT: dict[str, Any] = {

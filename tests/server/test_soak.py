@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "soak.py"
-SECONDS = os.environ.get("GESSO_SOAK_SECONDS", "15")
+SECONDS = os.environ.get("GESSO_SOAK_SECONDS", "8")
 
 
 def test_a_server_under_careless_clients_stays_whole() -> None:

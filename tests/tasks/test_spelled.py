@@ -1,11 +1,11 @@
 """The skills' tokenizer: every text comes back, common words are whole, and any other is spelled, all of it."""
 
-import os
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thorough import THOROUGH
 
 from gesso.tasks.skills.lexicon import dictionary
 from gesso.tasks.spelled import Spelling, build_tokenizer, common_cuts, whole_words
@@ -64,7 +64,7 @@ def test_a_spelled_prompt_reads_the_same() -> None:
     assert spelling.apply(ids, 0.0, rng) == ids
 
 
-@pytest.mark.skipif(os.environ.get("GESSO_THOROUGH") != "1", reason="20 s: GESSO_THOROUGH=1")
+@pytest.mark.skipif(not THOROUGH, reason="20 s: GESSO_THOROUGH=1")
 def test_the_list_that_ships_is_mostly_what_its_command_writes() -> None:
     """A tokenizer stays as it is when phrasings are added, which are spelled where they have new words."""
     assert len(set(whole_words()) - set(common_cuts())) < len(whole_words()) / 10

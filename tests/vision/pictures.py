@@ -1,7 +1,6 @@
 """Pictures made here, and the reference's processor."""
 
 import io
-import os
 import warnings
 from functools import cache
 from typing import Any
@@ -9,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-
-THOROUGH = os.environ.get("GESSO_THOROUGH") == "1"
 
 
 def numbers(*shape: int, seed: int = 0) -> NDArray[np.uint8]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from thorough import cases
 
 from gesso.errors import ImageError
 from gesso.vision.decode import open_image
@@ -20,9 +21,8 @@ from gesso.vision.limits import ImageLimits
 from gesso.vision.preprocess import prepare_image
 from gesso.vision.webp import webp_size
 from vision.bad_files import GOOD
-from vision.pictures import THOROUGH
 
-FILES = 10_000 if THOROUGH else 300
+FILES = cases(300, 10_000)
 SIGNATURES = (
     *(b"", b"RIFF\0\0\0\0WEBPVP8X", b"RIFF\0\0\0\0WEBPVP8L", b"GIF89a", b"\x89PNG\r\n\x1a\n"),
     *(b"BM", b"II*\0", b"P5 ", b"\xff\xd8\xff"),
@@ -47,7 +47,7 @@ def try_image(data: bytes) -> None:
         assert found.patches.shape == (9 * found.soft_tokens, 768)
 
 
-@settings(max_examples=2000 if THOROUGH else 200)
+@settings(max_examples=cases(200, 2000))
 @given(st.sampled_from(sorted(GOOD)), st.data())
 def test_headers(name: str, data: st.DataObject) -> None:
     """Bytes of the first hundred are set at will, where sizes, types and lengths stand."""
@@ -57,7 +57,7 @@ def test_headers(name: str, data: st.DataObject) -> None:
     try_image(bytes(file))
 
 
-@settings(max_examples=2000 if THOROUGH else 200)
+@settings(max_examples=cases(200, 2000))
 @given(st.sampled_from(SIGNATURES), st.binary(max_size=200))
 def test_anything_behind_a_signature(signature: bytes, rest: bytes) -> None:
     try_image(signature + rest)

@@ -1,0 +1,9 @@
+"""How many random cases are tried: a few in every run of the tests, all of them with GESSO_THOROUGH=1."""
+
+import os
+
+THOROUGH = os.environ.get("GESSO_THOROUGH") == "1"
+
+
+def cases(few: int, many: int) -> int:
+    return many if THOROUGH else few
