@@ -220,6 +220,15 @@ def test_fields_that_are_null_are_left_out(monkeypatch: pytest.MonkeyPatch, othe
     assert (result.prompt_tokens, result.completion_tokens) == (0, 0)
 
 
+def test_the_stop_string_is_told(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
+    """By the name that vLLM has for it, whose other reasons are numbers of tokens."""
+    for told, expected in (('"llo"', "llo"), ("107", None), ("null", None)):
+        ending = f'data: {{"choices": [{{"delta": {{}}, "finish_reason": "stop", "stop_reason": {told}}}]}}'
+        *_, last = spoken(monkeypatch, other_url, HE, ending, "data: [DONE]")
+        assert isinstance(last, Finished)
+        assert (last.result.text, last.result.stop_string) == ("he", expected)
+
+
 def test_a_comment_is_a_line_that_cancelling_ends_at(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
     class Pinging(httpx.SyncByteStream):
         """Goes on for as long as it is read, and is cancelled at the third line."""

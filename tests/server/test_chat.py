@@ -27,6 +27,20 @@ def call_token(service: FakeService) -> int:
     return service.engine.tokenizer.special["<|tool_call>"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+def test_the_stop_string_is_named(client: TestClient, service: FakeService, path: str, stream: bool) -> None:
+    service.events = [Finished(result(stop_string="\n"))]
+    prompt = {"prompt": "fig"} if path == "completions" else {"messages": [{"role": "user", "content": "fig"}]}
+    response = client.post(f"/v1/{path}", json={"model": "mini", "stop": "\n", "stream": stream, **prompt})
+    if stream:
+        chunks = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: {")]
+        choices = [choice for chunk in chunks for choice in json.loads(chunk)["choices"]]
+    else:
+        choices = response.json()["choices"]
+    assert [choice["stop_reason"] for choice in choices if choice["finish_reason"]] == ["\n"]
+
+
 def test_the_answer_has_openais_shape(client: TestClient) -> None:
     answer = ask(client)
     ChatCompletion.model_validate(answer)

@@ -148,6 +148,7 @@ class RemoteStream:
         text = reasoning = ""
         first = 0.0
         reason: FinishReason = "stop"
+        stop_string: str | None = None
         mode: Literal["canvas", "ar"] = "canvas"
         usage: Mapping[str, Any] = {}
         report: Mapping[str, Any] = {}
@@ -172,6 +173,8 @@ class RemoteStream:
                 report = choice.get("diffusion") or report
                 mode = "ar" if report.get("mode") == "ar" else mode
                 warnings += choice.get("warnings") or ()
+                if isinstance(stopped := choice.get("stop_reason"), str):
+                    stop_string = stopped
                 reason = "length" if choice.get("finish_reason") == "length" else reason
             if self._cancelled:
                 break
@@ -183,6 +186,7 @@ class RemoteStream:
                 reasoning=reasoning,
                 token_ids=(),
                 finish_reason=reason,
+                stop_string=stop_string,
                 prompt_tokens=int(usage.get("prompt_tokens") or 0),
                 completion_tokens=int(usage.get("completion_tokens") or 0),
                 denoising_steps=tuple(report.get("denoising_steps", ())),

@@ -37,7 +37,7 @@ from gesso.server.chunks import completion_chunks
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
-from gesso.server.report import LeadingSpace, prediction_report, report_of, token_logprobs, usage
+from gesso.server.report import LeadingSpace, choice_report, prediction_report, token_logprobs, usage
 from gesso.server.requests import wants_drafts
 from gesso.server.stream import EventStream
 from gesso.text.tokenizer import Tokenizer
@@ -144,7 +144,7 @@ def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None
         message=Message(role="assistant", content=content, refusal=None, **fields),
         logprobs=logprobs,
         finish_reason=_finish_reason(result),
-        **report_of(result),
+        **choice_report(result),
     )
 
 
@@ -185,7 +185,7 @@ def _added(count: int, tokenizer: Tokenizer) -> Callable[[int, Event], Iterator[
             result = event.result
             if text := spaces[number].flush(result):
                 yield _chunk_choice(number, Delta(content=text))
-            yield _chunk_choice(number, Delta(), _finish_reason(result), logprobs=None, **report_of(result))
+            yield _chunk_choice(number, Delta(), _finish_reason(result), logprobs=None, **choice_report(result))
 
     return added
 

@@ -24,7 +24,7 @@ from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import report_of, usage
+from gesso.server.report import choice_report, usage
 from gesso.server.requests import CompletionRequest, wants_drafts
 from gesso.server.stream import EventStream
 from gesso.text.output import IncrementalDecoder, OutputParser
@@ -238,7 +238,7 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
 
 def _ending(result: GenerationResult) -> dict[str, Any]:
     """The fields of a finished choice. Reasoning and calls come unasked here: they stand beside the text."""
-    extra = report_of(result)
+    extra = choice_report(result)
     if result.reasoning:
         extra["reasoning_content"] = result.reasoning
     if result.tool_calls:

@@ -101,6 +101,12 @@ def report_of(result: GenerationResult) -> dict[str, Any]:
     return {"diffusion": diffusion_report(result).model_dump(exclude_unset=True), **warnings}
 
 
+def choice_report(result: GenerationResult) -> dict[str, Any]:
+    """Returns the fields that a choice of OpenAI's completions ends with; vLLM, too, calls the stop string so."""
+    stopped = {} if result.stop_string is None else {"stop_reason": result.stop_string}
+    return {**stopped, **report_of(result)}
+
+
 def token_logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> list[TokenLogprobs]:
     """Reports how likely each token of an answer is, and others beside it."""
     return [
