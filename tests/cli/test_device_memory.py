@@ -47,12 +47,13 @@ def test_models_show_tells_before_anything_is_loaded(
     assert "0.00 GB of device memory are too few" in refused.err
 
 
-@pytest.mark.parametrize("command", ["generate", "chat"])
-def test_it_is_of_cuda(gesso: Gesso, command: str) -> None:
-    told = gesso(command, "--device-memory", "8GB", stdin="one plus one")
+@pytest.mark.parametrize("command", [("generate",), ("chat",), ("eval",), ("lab", "--set", "")], ids=lambda it: it[0])
+def test_it_is_of_cuda(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = gesso(*command, "--device-memory", "8GB", stdin="one plus one")
     assert told.code == 2
     assert "--device-memory needs CUDA: on cpu weights lie in the machine's own memory" in told.err
-    told = gesso(command, "--device-memory", "lots", stdin="x")
+    told = gesso(*command, "--device-memory", "lots", stdin="x")
     assert (told.code, "--device-memory takes a size such as 4GiB" in told.err) == (2, True)
 
 

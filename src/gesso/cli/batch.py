@@ -38,7 +38,7 @@ Workers = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the counts.", **_BATCH)]
 
 
-@opt.takes(load=opt.LOADING)
+@opt.takes(but=("adapter",))
 def batch(
     load: LoadOptions,
     input: Input,  # noqa: A002

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @opt.takes(
-    load=[name for name in opt.LOADING if name != "model"],
+    but=("model", "adapter"),
     helps={
         "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
     },

@@ -52,8 +52,7 @@ _HELPS = {
 
 @opt.takes(
     (*_DENOISING, "raw", *opt.strategy_options()),
-    but=("reference",),
-    load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"),
+    but=("reference", "model"),
     helps=_HELPS,
 )
 def evaluate(

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from gesso.lab.run import LabResult
 
 _COMPARING = {"rich_help_panel": "Comparing"}
-
-
 SHOWN = (0, 1, 2, 3, 5, 8, 9)
 """Columns of the report that a terminal has room for."""
 
 
-@opt.takes((), load=("device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "threads", "offline"))
+@opt.takes((), but=("model", "adapter"))
 def lab(
     load: LoadOptions,
     grid: Annotated[

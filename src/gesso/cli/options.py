@@ -42,7 +42,6 @@ def takes(
     names: Iterable[str] = (),
     *,
     but: Sequence[str] = (),
-    load: Sequence[str] = tuple(options_of(LoadOptions)),
     model: str = DEFAULT_MODEL,
     helps: Mapping[str, str] | None = None,
     words: Mapping[str, tuple[str, ...]] | None = None,
@@ -53,8 +52,7 @@ def takes(
 
     Args:
         names: those of a request that it has; what has no flag is left out.
-        but: which of them, or of a dataclass of rows, it does not have.
-        load: those of loading a model; `LoadOptions` gets the rest at their defaults.
+        but: which of them, or of a dataclass of rows such as `LoadOptions`, it does not have.
         model: the one that is loaded where nobody names another.
         helps: what an option says in this command.
         words: the words that an option takes in this command, where it has fewer than the table says.
@@ -67,7 +65,7 @@ def takes(
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command).parameters
         kinds: dict[str, Any] = {name: its.annotation for name, its in own.items() if is_dataclass(its.annotation)}
-        parts = {name: _rows_of(kind, load, but, model) for name, kind in kinds.items()}
+        parts = {name: _rows_of(kind, but, model) for name, kind in kinds.items()}
         configs = {
             name: get_args(its.annotation)[0] for name, its in own.items() if get_origin(its.annotation) is Given
         }
@@ -111,12 +109,10 @@ def takes(
     return decorate
 
 
-def _rows_of(kind: type, load: Sequence[str], but: Sequence[str], model: str) -> list[Option]:
+def _rows_of(kind: type, but: Sequence[str], model: str) -> list[Option]:
     """The rows of a dataclass that a command has."""
-    if kind is not LoadOptions:
-        return [row for name, row in options_of(kind).items() if name not in but]
-    rows = [options_of(kind)[name] for name in load]
-    return [replace(row, default=model) if row.name == "model" else row for row in rows]
+    rows = [row for name, row in options_of(kind).items() if name not in but]
+    return [replace(row, default=model) if kind is LoadOptions and row.name == "model" else row for row in rows]
 
 
 def _settings_of(config: type, names: Sequence[str] | None, words: Mapping[str, tuple[str, ...]]) -> list[Option]:
@@ -238,8 +234,6 @@ def load_served(server: str, load: LoadOptions, *, named: bool, api_key: str | N
 
 
 _LOAD = options_of(LoadOptions)
-LOADING = tuple(name for name in _LOAD if name != "adapter")
-"""How a model is loaded by a command whose adapters are a server's, or that has none."""
 Model = Annotated[str, flag(_LOAD["model"])]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help=_LOAD["model"].help)]
 Offline = Annotated[bool, flag(_LOAD["offline"])]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
 
-@opt.takes(load=opt.LOADING)
+@opt.takes(but=("adapter",))
 def serve(
     load: LoadOptions,
     host: Host = "127.0.0.1",
