@@ -25,7 +25,7 @@ from gesso.nn.host_memory import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
+    for _ in range(5):
         parts = [torch.zeros(3 << 20, dtype=torch.uint8) for _ in range(10)]
         del parts
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
