@@ -20,6 +20,7 @@ from gesso.engine.engine import Engine
 from gesso.models.loading import load_folder
 
 torch.set_num_threads(1)
+gc.set_threshold(700, 10, 200)  # few sweeps over all that is imported
 # Whoever starts the tests in the background may have Ctrl-C ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,8 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits,
-    and has whole ones made less often.
+    """Takes what was imported and collected, which stays to the end, out of what every collection of garbage visits.
 
     Loggers of PyTorch's that keep to themselves pass on what they are told: pytest attaches to each that does not, in
     every test three times.
@@ -48,7 +48,6 @@ def pytest_collection_finish() -> None:
             logger.propagate = True
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700, 10, 50)
 
 
 @pytest.fixture(autouse=True)

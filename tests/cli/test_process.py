@@ -75,6 +75,20 @@ for command in (["finetune", "x.jsonl", "--own-drafts", "2"], ["finetune", "x.js
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
 
 
+def test_what_is_imported_is_seldom_swept_over(environment: dict[str, str]) -> None:
+    code = """
+import gc, sys
+from gesso.cli import main
+sys.argv = ["gesso", "generate", "What is 4 + 5?", "--seed", "1", "--max-denoising-steps", "1"]
+try:
+    main()
+finally:
+    print(gc.get_stats()[2]["collections"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) <= 1
+
+
 def test_help_is_quick(environment: dict[str, str], tmp_path: Path) -> None:
     """Compares two commands in turn, both of them compiled before as an installed package is: seconds differ from
     machine to machine."""
