@@ -90,9 +90,17 @@ def test_what_is_another_users_is_not_read(place: Path, monkeypatch: pytest.Monk
     assert object_cache.read(NAME) is None
 
 
-def test_the_folder_is_the_users_alone(place: Path) -> None:
-    object_cache.keep(NAME, CODE)
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such permissions")
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o000])
+def test_folder_and_files_are_the_users_alone(place: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        object_cache.keep(NAME, CODE)
+    finally:
+        os.umask(before)
     assert place.stat().st_mode & 0o777 == 0o700
+    assert (place / NAME).stat().st_mode & 0o777 == 0o600
+    assert object_cache.read(NAME) == CODE
 
 
 def test_without_a_folder_everything_is_compiled(

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from gesso.whole_file import replace_file
+from gesso.whole_file import write_beside
 
 MOST_FILES = 200
 """Files that are kept, of 2 to 50 kB each; the oldest go. A model takes up to ten."""
@@ -59,7 +59,9 @@ def keep(name: str, code: bytes) -> None:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_the_users_own(place.stat()):
             return
-        replace_file(place / name, hashlib.sha256(code).digest() + code)
+        whole = write_beside(place / name, hashlib.sha256(code).digest() + code)
+        whole.chmod(0o600)  # a umask may let a group write new files
+        whole.replace(place / name)
         for old in sorted(place.iterdir(), key=lambda path: path.stat().st_mtime)[:-MOST_FILES]:
             old.unlink()
 
