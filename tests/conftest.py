@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from oracle import SHAPES, Pair, make_oracle
-from thorough import cases
+from thorough import THOROUGH, cases
 
 from gesso.api import load
 from gesso.engine.engine import Engine
@@ -25,7 +25,11 @@ gc.set_threshold(700, 10, 200)  # few sweeps over all that is imported
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
-    "gesso", deadline=None, derandomize=True, max_examples=cases(60, 300), suppress_health_check=[HealthCheck.too_slow]
+    "gesso",
+    deadline=None,
+    derandomize=not THOROUGH,
+    max_examples=cases(60, 300),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("gesso")
 

@@ -1,4 +1,4 @@
-"""How many random cases are tried: a few in every run of the tests, all of them with GESSO_THOROUGH=1."""
+"""How many random cases are tried: the same few in every run of the tests, many others with GESSO_THOROUGH=1."""
 
 import os
 
