@@ -26,8 +26,7 @@ def main() -> None:
     from gesso.cli.progress import is_screen
     from gesso.cli.signals import INTERRUPTED
 
-    # Imports and a model are a million objects that stay: to sweep over all of them for every so many new ones took a
-    # sixth of a command's time.
+    # What is imported stays: to sweep over all of it for every so many new objects took a sixth of a command's time.
     gc.set_threshold(*gc.get_threshold()[:2], 200)
     # Pictures that Pillow would only warn of are refused by a limit of our own.
     warnings.filterwarnings("ignore", message=r"Image size \(\d+ pixels\) exceeds limit")

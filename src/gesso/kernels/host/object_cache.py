@@ -14,7 +14,7 @@ from pathlib import Path
 from gesso.whole_file import write_beside
 
 MOST_FILES = 200
-"""Files that are kept, of 2 to 50 kB each; the oldest go. A model takes up to ten."""
+"""Files that are kept, of 50 kB at most so far; the oldest go."""
 VARIABLE = "GESSO_KERNEL_CACHE"
 """Names another folder, or none, by which nothing is kept."""
 
