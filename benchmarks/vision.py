@@ -186,7 +186,7 @@ def measure_step(dtype: torch.dtype, repeats: int) -> dict[str, Any]:
         handle = runner.new_cache(len(ids) + CANVAS, len(ids))
         with torch.inference_mode():
             runner.model.encode_flat(tokens, [len(tokens)], KVCache([runner.cache(handle)]), [images])
-        canvas = Canvases(config, runner.config, CANVAS, 0).make(0, 0, CANVAS)
+        canvas = Canvases(config, runner.config, CANVAS, 0).make(0, (), CANVAS)
         timed[name] = partial(runner.denoise, CanvasBatch(None, (CanvasItem(0, handle, canvas),)))
     found = seconds(timed, repeats, statistics.median, time.process_time)
     return {f"{name}_ms": 1e3 * value for name, value in found.items()} | {"added": found["image"] / found["text"] - 1}

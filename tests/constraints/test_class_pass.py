@@ -15,7 +15,7 @@ from gesso.constraints.class_pass import ClassPass, TokenClasses
 from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
 from gesso.diffusion.canvas_state import Pins
-from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
+from gesso.diffusion.logits_processing import Ban, LogitsProcessing, processed_pass
 from gesso.engine.constraint import CanvasConstraintState
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
@@ -136,11 +136,10 @@ def test_a_guide_predicts_what_it_says_of_held_scores(pinned: bool, left: int) -
         pins = Pins(tokens, held, torch.zeros_like(held), ())
     guide = CanvasConstraintState(Lattice(AUTOMATON), AUTOMATON.start, left, width, pins)
     temperature, uniform = torch.full((width,), 0.7), torch.rand(width, generator=generator)
-    fast = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(), None, guide)
+    fast = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(), (), guide)
     # A ban of nothing takes the way over the scores.
-    slow = processed_pass(
-        vocabulary, hidden, temperature, uniform, LogitsProcessing(), (torch.zeros(width, dtype=torch.bool), ()), guide
-    )
+    nothing = Ban(torch.zeros(width, dtype=torch.bool), ())
+    slow = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(), (nothing,), guide)
     assert torch.equal(fast.argmax_N, slow.argmax_N)
     torch.testing.assert_close(fast.entropy_N, slow.entropy_N, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(fast.embedding_ND, slow.embedding_ND, atol=2e-3, rtol=1e-3)
@@ -148,7 +147,7 @@ def test_a_guide_predicts_what_it_says_of_held_scores(pinned: bool, left: int) -
         assert fast.sample_N[[2, 5]].tolist() == fast.argmax_N[[2, 5]].tolist() == [7, 30]
     fixed = slice(left, width)  # past the last token there is only filling
     assert torch.equal(fast.sample_N[fixed], slow.sample_N[fixed])
-    likeliest = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(temperature=0), None, guide)
+    likeliest = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(temperature=0), (), guide)
     assert torch.equal(likeliest.sample_N, fast.argmax_N)
 
 

@@ -114,7 +114,10 @@ def test_mode_ar_is_exact_as_it_is(tiny: Engine) -> None:
     assert plain.token_ids == exact.token_ids
 
 
-@pytest.mark.parametrize("option", [{"guidance_scale": 2.0}, {"logit_bias": {5: 1.0}}])
+@pytest.mark.parametrize(
+    "option",
+    [{"guidance_scale": 2.0}, {"logit_bias": {5: 1.0}}, {"presence_penalty": 1.0}, {"repetition_penalty": 1.1}],
+)
 def test_what_the_causal_pass_does_not_know_of_is_refused_or_has_its_way(tiny: Engine, option: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"^{next(iter(option))} must be left out beside verify"):
         tiny.generate("hi", verify="exact", **option)

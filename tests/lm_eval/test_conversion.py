@@ -36,7 +36,8 @@ def test_a_cuda_device_that_is_not_there_is_auto(
         ({"until": ["#", ""], "max_gen_toks": 8.0}, {"stop": ("#",), "max_new_tokens": 8}),
         ({"do_sample": False, "temperature": 0.7}, {"stop": (), "temperature": 0.0}),
         ({"do_sample": True, "temperature": 0.7, "seed": 3}, {"stop": (), "temperature": 0.7, "seed": 3}),
-        ({"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True, "min_p": None}, {"stop": ()}),
+        ({"num_beams": 1, "use_cache": True, "min_p": None}, {"stop": ()}),
+        ({"repetition_penalty": 1.2, "presence_penalty": None}, {"stop": (), "repetition_penalty": 1.2}),
     ],
 )
 def test_generation_options(asked: dict[str, Any], options: dict[str, Any]) -> None:
@@ -45,7 +46,7 @@ def test_generation_options(asked: dict[str, Any], options: dict[str, Any]) -> N
     assert asked == before, "the harness shows them afterwards"
 
 
-@pytest.mark.parametrize(("name", "value"), [("num_beams", 3), ("repetition_penalty", 1.2), ("colour", "red")])
+@pytest.mark.parametrize(("name", "value"), [("num_beams", 3), ("length_penalty", 1.2), ("colour", "red")])
 def test_what_is_not_neutral_is_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"gen_kwargs: {name} {value!r} is not known here"):
         generation_options({name: value})

@@ -372,7 +372,7 @@ def test_the_first_pass_with_an_adapter_that_takes_another_ones_name_runs(tmp_pa
 
 def new_canvas() -> CanvasState:
     config = GenerationConfig(max_denoising_steps=20, confidence_threshold=0.0)
-    return Canvases(config, SHAPE.config(), 8, 0).make(0, 0, 8)
+    return Canvases(config, SHAPE.config(), 8, 0).make(0, (), 8)
 
 
 class Addresses(Tracer):

@@ -115,7 +115,7 @@ def test_a_measured_pass_is_a_pass(runner: ModelRunner, work: str) -> None:
     cache = runner.new_cache(64, 32)
     prefill(runner, cache, PROMPT, keep=1)
     config = GenerationConfig(max_denoising_steps=9, confidence_threshold=0.0)
-    canvas = Canvases(config, runner.config, 8 if work == "step" else 1, 0).make(0, 0, 8)
+    canvas = Canvases(config, runner.config, 8 if work == "step" else 1, 0).make(0, (), 8)
     assert runner.measure("step" if work == "step" else "token", CanvasItem(0, cache, canvas)) > 0
     assert canvas.steps == 1
     assert runner.cache(cache).length == len(PROMPT) + (work == "token")

@@ -86,6 +86,10 @@ def test_sampling_fields_reach_the_engine(client: TestClient, service: FakeServi
         "top_p": 0.9,
         "top_k": 3,
         "min_p": 0.05,
+        "frequency_penalty": 0.5,
+        "presence_penalty": -1,
+        "repetition_penalty": 1.1,
+        "penalty_window": 32,
         "seed": 5,
         "stop": "\n",
         "logit_bias": {"7": -2, "8": 1.5},
@@ -107,6 +111,10 @@ def test_sampling_fields_reach_the_engine(client: TestClient, service: FakeServi
         "top_p": 0.9,
         "top_k": 3,
         "min_p": 0.05,
+        "frequency_penalty": 0.5,
+        "presence_penalty": -1,
+        "repetition_penalty": 1.1,
+        "penalty_window": 32,
         "seed": 5,
         "stop": ("\n",),
         "logit_bias": {7: -2.0, 8: 1.5},
@@ -122,7 +130,7 @@ def test_max_completion_tokens_is_the_same_as_max_tokens(client: TestClient, ser
 
 def test_fields_without_effect_by_definition_are_taken(client: TestClient, service: FakeService) -> None:
     fields = {"user": "u", "metadata": {"a": "b"}, "store": False, "service_tier": "auto", "prompt_cache_key": "k"}
-    neutral = {"frequency_penalty": 0, "presence_penalty": 0.0, "response_format": {"type": "text"}, "n": 1}
+    neutral = {"response_format": {"type": "text"}, "n": 1}
     assert options(client, service, **fields, **neutral, modalities=["text"]) == {}
 
 

@@ -149,6 +149,32 @@ def test_a_whole_block_of_options_at_their_neutral_values_is_taken(client: TestC
     ask(client, messages=ASKED, options=options)
     (request,) = service.requests
     assert "seed" not in request.options, "another one each time"
+    assert not {"repetition_penalty", "penalty_window"} & set(request.options)
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"repeat_penalty": 1.1}, {"repetition_penalty": 1.1, "penalty_window": 64}),
+        ({"repeat_penalty": 1.1, "repeat_last_n": 9}, {"repetition_penalty": 1.1, "penalty_window": 9}),
+        (
+            {"repeat_penalty": 1.0, "presence_penalty": 0.5},
+            {"repetition_penalty": 1.0, "presence_penalty": 0.5, "penalty_window": 64},
+        ),
+        ({"frequency_penalty": 1, "repeat_last_n": -1}, {"frequency_penalty": 1.0}),
+        ({"repeat_penalty": 1.1, "repeat_last_n": 0}, {"repetition_penalty": 1.1, "penalty_window": 0}),
+        ({"repeat_last_n": 9}, {}),
+    ],
+)
+def test_penalties_look_at_so_many_tokens(
+    client: TestClient, service: FakeService, options: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    names = ("frequency_penalty", "presence_penalty", "repetition_penalty", "penalty_window")
+    for path, prompt in (("/api/chat", {"messages": ASKED}), ("/api/generate", {"prompt": "Hi", "raw": True})):
+        response = client.post(path, json={"model": "mini", "stream": False, "options": options, **prompt})
+        assert response.status_code == 200, response.text
+        given = service.requests[-1].options
+        assert {name: given[name] for name in names if name in given} == asked
 
 
 @pytest.mark.parametrize(("path", "asked"), [("/api/chat", {"messages": ASKED}), ("/api/generate", {"prompt": "Hi"})])
@@ -202,7 +228,9 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
         ({"options": {"num_ctx": 100_000}}, "options.num_ctx: 100000 is past this server's 4096"),
         ({"options": {"num_predict": 100_000}}, "options.num_predict: 100000 is past this server's 4096"),
         ({"options": {"num_predict": 0}}, "options.num_predict: must be at least 1, or -1"),
-        ({"options": {"repeat_penalty": 1.2}}, "only 1"),
+        ({"options": {"repeat_penalty": 0}}, "options.repeat_penalty"),
+        ({"options": {"repeat_last_n": -2}}, "options.repeat_last_n"),
+        ({"options": {"penalize_newline": False}}, "newlines are penalised as other tokens are"),
         (
             {"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]},
             "messages[0].images[0]: this model reads text only",

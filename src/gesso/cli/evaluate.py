@@ -12,6 +12,7 @@ from gesso.cli import options as opt
 from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import note, print_json, print_table
 from gesso.control.search_options import SearchOptions
+from gesso.generation import PENALTIES
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 from gesso.options import Integer
 
@@ -29,6 +30,8 @@ _DENOISING = (
     "top_k",
     "top_p",
     "min_p",
+    *PENALTIES,
+    "penalty_window",
     "max_denoising_steps",
     "restart_steps",
     "mode",

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gesso.diffusion.guidance import Guidance
 from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing
+from gesso.diffusion.penalties import Penalty, PrecedingText
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler, first_canvas, next_canvas
 from gesso.diffusion.schedules import SCHEDULES, Schedule
@@ -109,6 +110,7 @@ class CanvasState:
         pins: Pins | None = None,
         constraint: CanvasConstraint | None = None,
         probe: Probe | None = None,
+        preceding: PrecedingText | None = None,
     ) -> None:
         """
         Args:
@@ -116,12 +118,14 @@ class CanvasState:
             start: what it starts from; None starts from noise.
             constraint: what its text has to satisfy.
             probe: read in its first step.
+            preceding: what penalties count before it; None where there are none.
         """
         self.rules = rules
         self.generator = generator
         self.pins = pins
         self.constraint = constraint
         self.probe = probe
+        self.preceding = preceding
         self.info = CanvasInfo(
             width=shape.width,
             vocab_size=shape.vocab_size,
@@ -188,6 +192,15 @@ class CanvasState:
         if self.guided or self.rules.guidance.steers(self.time):
             return True
         return self.pins is not None and bool(self.pins.never_C.any())
+
+    def penalty(self) -> Penalty | None:
+        """Returns how the next step's logits are penalised; None where they are not."""
+        if self.preceding is None:
+            return None
+        said_C = torch.full((self.width,), self.attempt_step > 0)
+        if self.pins is not None:
+            said_C |= self.pins.held_C
+        return self.preceding.penalty(self.rules.logits_processing.penalties, self.argmax_C, said_C)
 
     def draw_uniform(self) -> Tensor:
         """Returns the numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""

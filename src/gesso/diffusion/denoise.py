@@ -15,6 +15,8 @@ from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.guidance import guided_scores
 from gesso.diffusion.logits_processing import (
     ROWS,
+    Ban,
+    LogitsChange,
     processed_log_probs,
     processed_pass,
 )
@@ -137,18 +139,28 @@ def _drawn(state: CanvasState, sample_C: Tensor, argmax_C: Tensor) -> Tensor:
 def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
     """Steps one canvas over its full logits, which its request processes."""
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
-    ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
+    changes = _changes(state)
     uniform_C, processing = state.draw_uniform(), state.rules.logits_processing
     scores, hidden_CD = guided_scores(state.rules.guidance, state.time, vocabulary, hidden_CD)
     mix = state.rules.max_denoising_steps > 1  # as above
-    outcome = processed_pass(scores, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint, mix=mix)
+    outcome = processed_pass(
+        scores, hidden_CD, temperature_C, uniform_C, processing, changes, state.constraint, mix=mix
+    )
     log_probs, confidence_C, reads_confidence = None, None, state.rules.sampler.reads_confidence
     if state.rules.reads_log_probs or reads_confidence:
-        log_probs = processed_log_probs(scores, hidden_CD, temperature_C, processing, ban, state.constraint)
+        log_probs = processed_log_probs(scores, hidden_CD, temperature_C, processing, changes, state.constraint)
     if log_probs is not None and reads_confidence:
         confidence_C = _confidence(log_probs, outcome.sample_N)
     sample_C, argmax_C, entropy_C = outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu()
     state.advance(Prediction(sample_C, argmax_C, entropy_C, confidence_C, log_probs), outcome.embedding_ND)
+
+
+def _changes(state: CanvasState) -> list[LogitsChange]:
+    """Returns what changes a canvas's logits beside its request's biases: bans before its pins, and penalties."""
+    changes: list[LogitsChange] = [] if state.pins is None else [Ban(state.pins.never_C, state.pins.banned)]
+    if (penalty := state.penalty()) is not None:
+        changes.append(penalty)
+    return changes
 
 
 def _confidence(log_probs: LogProbs, sample_C: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""Processes logits as requests ask: temperature, top_p, top_k, min_p, logit_bias and constraints.
+"""Processes logits as requests ask: temperature, top_p, top_k, min_p, logit_bias, penalties and constraints.
 
 `Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
-`ROWS` positions at a time. Biases are added to the logits, `NEVER` is minus infinity. At the schedule's temperature the
+`ROWS` positions at a time. Biases are added to the logits, `NEVER` is minus infinity; what else changes them by place
+(`LogitsChange`) comes next. At the schedule's temperature the
 distribution is cut to its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those, and to
 tokens that are `min_p` as likely as the likeliest (arXiv 2407.01082); what is left is the canvas's prediction (argmax,
 entropy, mixed embedding). The sample comes from the same tokens, `temperature` times as hot.
@@ -12,7 +13,7 @@ entropy, mixed embedding). The sample comes from the same tokens, `temperature` 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.diffusion.guidance import Scores
+from gesso.diffusion.penalties import Penalties
 from gesso.diffusion.prediction import LogProbs
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass, pick_block
 
@@ -45,6 +47,8 @@ class LogitsProcessing:
     """Share of the likeliest token's probability that a token needs to be kept; 0 keeps all."""
     bias: tuple[tuple[int, float], ...] = ()
     """Token ids, and what is added to their logits."""
+    penalties: Penalties = field(default_factory=Penalties)
+    """Penalties of what stands before a position, which reach `processed_pass` as a `LogitsChange`."""
 
     @property
     def never(self) -> tuple[int, ...]:
@@ -60,7 +64,27 @@ class LogitsProcessing:
     def needs_logits(self) -> bool:
         """Says whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
         cuts = self.top_p < 1 or self.top_k > 0 or self.min_p > 0
-        return self.temperature not in (0, 1) or cuts or bool(self.bias)
+        return self.temperature not in (0, 1) or cuts or bool(self.bias) or not self.penalties.neutral
+
+
+class LogitsChange(Protocol):
+    """Changes the logits of a pass, each position's by what stands where."""
+
+    def apply(self, logits_RV: Tensor, rows: slice, /) -> None:
+        """Changes the biased logits of some positions, `rows` of those of the pass, in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """Makes some tokens impossible at some positions."""
+
+    never_N: Tensor
+    """The positions, bool."""
+    tokens: Sequence[int]
+
+    def apply(self, logits_RV: Tensor, rows: slice) -> None:
+        for token in self.tokens:
+            logits_RV[:, token].masked_fill_(self.never_N[rows].to(logits_RV.device), -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +115,7 @@ class CanvasConstraint(Protocol):
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
     ) -> VocabularyPass:
-        """Computes `processed_pass` of neutral processing without a ban, without holding the logits."""
+        """Computes `processed_pass` of neutral processing without changes, without holding the logits."""
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
         """Returns what it needs of some rows' scores; -inf is impossible. It may change the scores in place."""
@@ -107,7 +131,7 @@ def processed_pass(
     temperature_N: Tensor,
     uniform_N: Tensor,
     processing: LogitsProcessing,
-    ban: tuple[Tensor, Sequence[int]] | None = None,
+    changes: Sequence[LogitsChange] = (),
     constraint: CanvasConstraint | None = None,
     *,
     mix: bool = True,
@@ -121,17 +145,17 @@ def processed_pass(
         temperature_N: the schedule's, above zero, one per position, fp32.
         uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
         processing: of all positions.
-        ban: positions, bool [N], and the token ids that are impossible there.
+        changes: what bans and penalises, in order.
         constraint: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the
             logits of all of them are held for it.
         mix: False leaves the embedding out, where no step follows; see `Vocabulary.predict`.
     """
-    unprocessed = ban is None and not processing.needs_logits
+    unprocessed = not changes and not processing.needs_logits
     reads = constraint is not None and constraint.reads_hidden(hidden_ND.device)
     if constraint is not None and reads and unprocessed and isinstance(vocabulary, Vocabulary):
         found = constraint.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
         return found if processing.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
-    scores, rows = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, ban), _parts(hidden_ND)
+    scores, rows = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, changes), _parts(hidden_ND)
     if constraint is None:
         passes = [_outcome(vocabulary, scores(part), uniform_N[part], processing, mix=mix) for part in rows]
     else:
@@ -158,12 +182,12 @@ def processed_log_probs(
     hidden_ND: Tensor,
     temperature_N: Tensor,
     processing: LogitsProcessing,
-    ban: tuple[Tensor, Sequence[int]] | None = None,
+    changes: Sequence[LogitsChange] = (),
     constraint: CanvasConstraint | None = None,
 ) -> LogProbs:
     """Returns the distributions that `processed_pass` samples from at temperature 1 of `processing`, on demand. A
     constraint is inferred here once."""
-    scores, posterior = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, ban), None
+    scores, posterior = _scores_of_rows(vocabulary, hidden_ND, temperature_N, processing, changes), None
     if constraint is not None:
         posterior = constraint.infer([constraint.summarise(scores(part), part) for part in _parts(hidden_ND)])
 
@@ -189,10 +213,10 @@ def _scores_of_rows(
     hidden_ND: Tensor,
     temperature_N: Tensor,
     processing: LogitsProcessing,
-    ban: tuple[Tensor, Sequence[int]] | None,
+    changes: Sequence[LogitsChange],
 ) -> Callable[[slice], Tensor]:
-    """Returns what computes the biased logits of some positions over the schedule's temperature, [R, V] fp32; banned
-    tokens have -inf."""
+    """Returns what computes the biased and changed logits of some positions over the schedule's temperature, [R, V]
+    fp32."""
 
     def scores(rows: slice) -> Tensor:
         z_RV = vocabulary.logits(hidden_ND[rows])
@@ -200,11 +224,9 @@ def _scores_of_rows(
             tokens, biases = (torch.tensor(part, device=z_RV.device) for part in zip(*processing.bias, strict=True))
             biases = biases.to(z_RV).masked_fill(biases <= NEVER, -math.inf)
             z_RV.index_add_(1, tokens, biases.expand(len(z_RV), -1))
+        for change in changes:
+            change.apply(z_RV, rows)
         z_RV *= (1.0 / temperature_N[rows].to(z_RV))[:, None]
-        if ban is not None:
-            never_N, banned = ban
-            for token in banned:
-                z_RV[:, token].masked_fill_(never_N[rows], -math.inf)
         return z_RV
 
     return scores

@@ -1,7 +1,7 @@
 """Makes the canvases of one request, one after the other: their widths, starting tokens and pins."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from math import ceil
 
 import torch
@@ -11,6 +11,7 @@ from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
+from gesso.diffusion.penalties import Penalties, PrecedingText
 from gesso.diffusion.step import CanvasShape, StartTokens
 from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
@@ -34,7 +35,14 @@ def denoising_rules(config: GenerationConfig, classifier: Classifier | None = No
         stopping=config.stopping_options,
         end_tokens=config.eos_token_ids if ends else (),
         logits_processing=LogitsProcessing(
-            config.temperature, config.top_p, config.top_k, config.min_p, tuple(sorted(config.logit_bias.items()))
+            config.temperature,
+            config.top_p,
+            config.top_k,
+            config.min_p,
+            tuple(sorted(config.logit_bias.items())),
+            Penalties(
+                config.frequency_penalty, config.presence_penalty, config.repetition_penalty, config.penalty_window
+            ),
         ),
         guidance=Guidance(config.guidance_scale, config.guidance_start, config.guidance_end, classifier),
     )
@@ -58,8 +66,9 @@ class Canvases:
         *,
         classifier: Classifier | None = None,
         accepts: Callable[[Tensor], bool] | None = None,
-        prompt_tokens: int = 0,
+        prompt: Sequence[int] = (),
         response_prefix: int = 0,
+        special: Collection[int] = (),
     ) -> None:
         """
         Args:
@@ -67,8 +76,9 @@ class Canvases:
                 beginning, past whose end no canvas goes.
             classifier: guides the canvases.
             accepts: ends a canvas whose likeliest tokens it accepts.
-            prompt_tokens: positions before the answer.
+            prompt: tokens before the answer.
             response_prefix: how many tokens the answer is made to begin with; what is pinned stands behind them.
+            special: token ids that are no text.
         """
         self.rules = denoising_rules(config, classifier)
         if accepts is not None:
@@ -82,23 +92,24 @@ class Canvases:
         self._last_started = len(config.start_canvas or ()) // canvas_length - 1
         """Number of the last canvas that starts from given tokens."""
         self._constraint = constraint
-        self._prompt_tokens = prompt_tokens
+        self._prompt_P = torch.tensor(prompt, dtype=torch.int64)
         self._response_prefix = response_prefix
+        self._uncounted = {*special, *config.eos_token_ids, config.pad_token_id}
         self._generator = torch.Generator().manual_seed(seed)
 
-    def make(self, number: int, written: int, room: int) -> CanvasState:
+    def make(self, number: int, before: Sequence[int], room: int) -> CanvasState:
         """Returns canvas `number`, counted from 0.
 
         Args:
-            written: tokens of the answer before it, the response prefix included.
+            before: tokens of the answer before it, the response prefix included.
             room: positions left in the context, which bound its width.
         """
-        offset = number * self._canvas_length
+        offset, written = number * self._canvas_length, len(before)
         left = self._config.max_new_tokens - written
         width = min(self._width(number, left), room)
         if (block := self._shape.block_length) is not None:
             offset = written - self._response_prefix
-            width = min(width, block - (self._prompt_tokens + written) % block)
+            width = min(width, block - (len(self._prompt_P) + written) % block)
         pins = self._pins(offset, width)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         rules, behind = self.rules, self._steps_behind(number)
@@ -113,6 +124,7 @@ class Canvases:
             pins=pins,
             constraint=self._canvas_constraint(left, width, pins),
             probe=self.probe if number == 0 else None,
+            preceding=self._preceding(before),
         )
 
     def make_round(self, canvas: CanvasState, pins: Pins, written: int, most_steps: int | None = None) -> CanvasState:
@@ -131,7 +143,14 @@ class Canvases:
             rules = dataclasses.replace(
                 rules, max_denoising_steps=most, total_steps=rules.total_steps or rules.max_denoising_steps
             )
-        return CanvasState(rules, self._canvas_shape(canvas.width), self._generator, pins=pins, constraint=constraint)
+        return CanvasState(
+            rules,
+            self._canvas_shape(canvas.width),
+            self._generator,
+            pins=pins,
+            constraint=constraint,
+            preceding=canvas.preceding,
+        )
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""
@@ -150,6 +169,12 @@ class Canvases:
             pinned=() if canvas.pins is None else tuple(canvas.pins.held_C.tolist()),
             forced=() if canvas.constraint is None else tuple(canvas.constraint.forced(tokenizer.piece).tolist()),
         )
+
+    def _preceding(self, answer: Sequence[int]) -> PrecedingText | None:
+        """Returns what penalties count before a canvas; None where the request has none."""
+        if self.rules.logits_processing.penalties.neutral:
+            return None
+        return PrecedingText(self._prompt_P, answer, self._uncounted)
 
     def _steps_behind(self, number: int) -> int:
         """Returns the steps that canvas `number` had taken before this request."""

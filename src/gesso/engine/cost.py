@@ -174,4 +174,4 @@ class _Timing:
         # The mode at last: beside ar no option of a stopping rule may be given.
         config = config.override(**config.stopping_options.for_every_step()).override(mode=mode)
         canvases = Canvases(config, self._runner.config, self._width, 0)
-        return canvases.make(0, 0, self._width)
+        return canvases.make(0, (), self._width)

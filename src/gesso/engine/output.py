@@ -68,9 +68,14 @@ class OutputAssembler:
         return len(self.steps)
 
     @property
+    def before(self) -> Sequence[int]:
+        """Returns the tokens of the answer before the canvas at work, the response prefix included."""
+        return self.tokens or self._response_prefix
+
+    @property
     def written(self) -> int:
         """Returns the number of tokens of the answer before the canvas at work."""
-        return max(len(self.tokens), len(self._response_prefix))
+        return len(self.before)
 
     @property
     def drawn(self) -> int:

@@ -144,10 +144,11 @@ class PreparedRequest:
             constraint,
             classifier=self.asked.classifier,
             accepts=None if self.asked.accept is None else accepts,
-            prompt_tokens=len(self.prompt),
+            prompt=self.prompt.ids,
             response_prefix=len(self.response_prefix),
+            special=self.tokenizer.special_ids,
         )
-        canvas = canvases.make(0, output.written, limit - len(whole))
+        canvas = canvases.make(0, output.before, limit - len(whole))
         longest = max(map(len, config.probe or ()), default=0)
         if longest > canvas.width:  # the first canvas may be narrower than the others
             raise OptionError(

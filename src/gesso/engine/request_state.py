@@ -183,8 +183,8 @@ class RequestState:
 
     def next_canvas(self) -> CanvasState:
         """Returns a new canvas, the one after those that are closed."""
-        written = self.output.written
-        return self.canvases.make(self.output.canvases, written, self.limit - self.prompt_tokens - written)
+        output = self.output
+        return self.canvases.make(output.canvases, output.before, self.limit - self.prompt_tokens - output.written)
 
     def result(self) -> GenerationResult:
         """Returns the result of a finished request."""

@@ -9,7 +9,7 @@ alone; both are parts of the table of options.
 
 from gesso.generation.bounds import LARGEST_BIAS, MOST_LOGPROBS, NARROWEST, VERIFY_THRESHOLD
 from gesso.generation.config import SAMPLING, CanvasWidths, GenerationConfig, Mode, Verify, generation_options
-from gesso.generation.contradictions import CONSTRAINTS, mode_of
+from gesso.generation.contradictions import CONSTRAINTS, PENALTIES, mode_of
 from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
 from gesso.generation.strategies import STRATEGIES
 
@@ -20,6 +20,7 @@ __all__ = [
     "MEDIA",
     "MOST_LOGPROBS",
     "NARROWEST",
+    "PENALTIES",
     "SAMPLING",
     "STRATEGIES",
     "VERIFY_THRESHOLD",

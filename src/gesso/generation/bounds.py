@@ -9,5 +9,8 @@ MOST_STEPS = 10**6
 MOST_GUIDANCE = 100.0
 LARGEST_BIAS = 1e6
 """Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
+LARGEST_PENALTY = 2.0
+"""Bound of OpenAI's penalties, both ways; nats."""
+LARGEST_REPETITION_PENALTY = 10.0
 VERIFY_THRESHOLD = 3.0
 """Nats; see `GenerationConfig.verify_threshold`."""

@@ -174,6 +174,40 @@ class GenerationConfig(StrategyConfig):
         flag=None,
         group=SAMPLING,
     )
+    frequency_penalty: float = option(
+        0.0,
+        "Taken from a token's logit for each time that it stands in the answer before; see penalty_window.",
+        minimum=-bounds.LARGEST_PENALTY,
+        maximum=bounds.LARGEST_PENALTY,
+        field="*",
+        group=SAMPLING,
+    )
+    presence_penalty: float = option(
+        0.0,
+        "Taken from a token's logit where it stands in the answer before.",
+        minimum=-bounds.LARGEST_PENALTY,
+        maximum=bounds.LARGEST_PENALTY,
+        field="*",
+        group=SAMPLING,
+    )
+    repetition_penalty: float = option(
+        1.0,
+        "Divides a token's logit, where it is positive, and multiplies it elsewhere, if the token stands in the prompt "
+        "or in the answer before. 1 is none.",
+        above=0,
+        maximum=bounds.LARGEST_REPETITION_PENALTY,
+        field="*",
+        group=SAMPLING,
+    )
+    penalty_window: int | None = option(
+        None,
+        "Penalties look at so many tokens before; on a canvas these are what is committed, and the draft further left.",
+        unit="tokens",
+        minimum=0,
+        unset="all",
+        field="*",
+        group=SAMPLING,
+    )
     thinking_budget: int | None = option(
         None,
         "Most tokens of reasoning, which is closed then; fewer where no answer would have room behind it.",

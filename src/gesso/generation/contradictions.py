@@ -13,6 +13,12 @@ OF_DENOISING = (*STRATEGIES, "restart_steps", "canvas_width", "stop_at_end")
 """Options that say how a canvas is denoised, beside those of strategies; bounds, which hold without one, are none."""
 
 
+PENALTIES = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
+"""Options that penalise what stands before a token, and the value of each that does not."""
+OF_LOGITS: Mapping[str, Any] = {"logit_bias": {}, **PENALTIES}
+"""Options that change what is likeliest, where an exact verifier goes by what the model by itself finds so."""
+
+
 def given_constraints(config: Any) -> list[str]:
     """Returns the names of the constraints that are given, of which there may be one at most."""
     return [name for name in CONSTRAINTS if getattr(config, name) is not None and getattr(config, name) is not False]
@@ -73,7 +79,9 @@ def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         if (name := next((name for name in given if name in denoising), None)) is not None:
             hint = None if "mode" in given else "the model has mode ar by itself: give mode canvas as well"
             raise OptionError(f"{name} must be left out with mode ar, which has no canvas", option=name, hint=hint)
-    biased = config.verify == "exact" and given.get("logit_bias")
+    biased = config.verify == "exact" and any(
+        given.get(name) not in (None, neutral) for name, neutral in OF_LOGITS.items()
+    )
     unverified = _guided(given) or biased or given.get("mode") == "ar"
     changes: dict[str, Any] = {"verify": 0} if unverified and config.verify not in (0, "auto") else {}
     return changes if mode == config.mode else {**changes, "mode": mode}
@@ -90,8 +98,9 @@ def _check_verify(config: Any) -> None:
     if config.verify_threshold is not None and config.verify == 0:
         message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
         raise OptionError(message, option="verify_threshold")
-    if config.verify == "exact" and config.logit_bias:
-        raise OptionError(f"logit_bias {refused} beside verify exact", option="logit_bias")
+    for name, neutral in OF_LOGITS.items():
+        if config.verify == "exact" and getattr(config, name) != neutral:
+            raise OptionError(f"{name} {refused} beside verify exact", option=name)
 
 
 def _check_start_step(config: Any, steps: int) -> None:

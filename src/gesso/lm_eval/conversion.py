@@ -8,19 +8,17 @@ from typing import Any
 import torch
 
 from gesso.errors import OptionError
+from gesso.generation import PENALTIES
 
 LOG = logging.getLogger(__name__)
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "do_sample": (True,),
     "early_stopping": (False,),
-    "frequency_penalty": (0,),
     "length_penalty": (1,),
     "n": (1,),
     "no_repeat_ngram_size": (0,),
     "num_beams": (1,),
     "num_return_sequences": (1,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
     "typical_p": (1,),
     "use_cache": (True, False),
 }
@@ -53,7 +51,7 @@ def generation_options(asked: Mapping[str, Any]) -> dict[str, Any]:
     if left.get("do_sample") is False:
         del left["do_sample"]
         left["temperature"] = 0.0
-    for name in ("seed", "temperature", "top_p", "top_k", "min_p"):
+    for name in ("seed", "temperature", "top_p", "top_k", "min_p", *PENALTIES):
         if name in left:
             options[name] = left.pop(name)
     for name, value in left.items():

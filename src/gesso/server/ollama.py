@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from gesso.engine.events import BlockCommitted, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.generation import PENALTIES
 from gesso.server.body import UntypedJsonRoute, checked
 from gesso.server.chat import submit_chat
 from gesso.server.chat_models import ChatRequest
@@ -22,7 +23,14 @@ from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
 from gesso.server.fill import insert
 from gesso.server.ollama_catalogue import plain_name
-from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
+from gesso.server.ollama_models import (
+    LAST_N,
+    ModelOptions,
+    OllamaChatRequest,
+    OllamaGenerateRequest,
+    OllamaMessage,
+    OllamaRequest,
+)
 from gesso.server.report import report_of, token_logprobs
 from gesso.server.requests import CompletionRequest, diffusion_given
 from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
@@ -105,10 +113,23 @@ def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
         given |= options.model_dump(
             include={"temperature", "top_p", "top_k", "min_p", "seed", "stop"}, exclude_none=True
         )
+        given |= _penalties(options)
         if options.seed == -1:
             del given["seed"]
         given["max_tokens"] = None if options.num_predict in (None, -1, -2) else options.num_predict
     return given
+
+
+def _penalties(options: ModelOptions) -> dict[str, Any]:
+    """What there is of penalties, and what they look at."""
+    given = {
+        "repetition_penalty": options.repeat_penalty,
+        **options.model_dump(include={"frequency_penalty", "presence_penalty"}),
+    }
+    if all(value in (None, PENALTIES[name]) for name, value in given.items()):
+        return {}
+    window = LAST_N if options.repeat_last_n is None else options.repeat_last_n
+    return {**given, "penalty_window": None if window == -1 else window}
 
 
 def _outputs(body: OllamaRequest) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from pydantic_core import PydanticCustomError
 from gesso.engine.seeds import SEEDS
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, MAX_TOOLS, Tool
-from gesso.server.option_fields import shared_rows, with_options
+from gesso.server.option_fields import field_of, shared_rows, with_options
 from gesso.server.requests import Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Stop, Strict, contradiction, only
 
-_SHARED = ("temperature", "top_p", "top_k", "min_p")
+_SHARED = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty")
+LAST_N = 64
+"""Tokens that penalties look at by default."""
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
-NO_PENALTY = "a canvas is drawn at once, so there is no count of what was said before a token"
-NO_PENALTY_TAKEN = "taken, because it does not change the answer: there is no penalty"
 OTHER_CUT = "likelihoods are cut by top_p, top_k and min_p"
 NO_MIROSTAT = "taken, because it does not change the answer: mirostat is off"
 
@@ -70,11 +70,10 @@ class ModelOptions(Strict):
     num_ctx: Annotated[int, Field(ge=1)] | None = None
     """Tokens that there must be room for."""
     stop: Stop | None = None
-    repeat_penalty: Annotated[float | None, only(1, 1.0, because=f"only 1: {NO_PENALTY}")] = None
-    presence_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
-    frequency_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
-    repeat_last_n: Annotated[int | None, Field(description=NO_PENALTY_TAKEN)] = None
-    penalize_newline: Annotated[bool | None, Field(description=NO_PENALTY_TAKEN)] = None
+    repeat_penalty: Annotated[float, field_of("repetition_penalty")] | None = None
+    repeat_last_n: Annotated[int, Field(ge=-1)] | None = None
+    """Tokens before that penalties look at, 64 where nothing is said; -1: all, 0: there is no penalty."""
+    penalize_newline: Annotated[bool | None, only(True, because="newlines are penalised as other tokens are")] = None
     typical_p: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     tfs_z: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     mirostat: Annotated[int | None, only(0, because=f"only 0: {OTHER_CUT}")] = None

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gesso.engine.seeds import SEEDS
-from gesso.generation import MOST_LOGPROBS, SAMPLING
+from gesso.generation import MOST_LOGPROBS, PENALTIES, SAMPLING
 from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.schema import Bounded, FirstError, JsonObject, Stop, Strict, TokenId, contradiction, only
 
@@ -14,7 +14,6 @@ MAX_PROMPTS = 32
 MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
-NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
 NO_PADDING = "streams are not padded here"
 MAX_CONSTRAINT = 2**16
 """Characters of a regular expression or a grammar."""
@@ -94,8 +93,6 @@ class Sampling(Strict):
         ]
         | None
     ) = None
-    frequency_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
-    presence_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
     user: str | None = None
     structured_outputs: StructuredOutputs | None = None
     diffusion: Diffusion | None = None
@@ -178,8 +175,8 @@ class CompletionRequest(Sampling):
             raise contradiction("suffix", f"prompt and suffix may have {MAX_TEXT} characters together")
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
-        for name in ("stream", "echo", "logprobs", "logit_bias", "structured_outputs"):
+        for name in ("stream", "echo", "logprobs", "logit_bias", *PENALTIES, "penalty_window", "structured_outputs"):
             value = getattr(self, name)
-            if value is not None and value is not False:  # `logprobs: 0` asks for them too
+            if value is not None and value is not False and value != PENALTIES.get(name):  # `logprobs: 0` asks for them
                 raise contradiction(name, "does not go with a suffix")
         return self

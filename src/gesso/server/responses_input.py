@@ -11,6 +11,7 @@ from gesso.server.errors import ApiError, from_validation
 from gesso.server.requests import diffusion_given
 from gesso.server.responses_models import (
     LOGPROBS,
+    SHARED,
     AllowedFunctions,
     CallItem,
     CallOutputItem,
@@ -47,7 +48,7 @@ def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> 
         "messages": [*said, *messages],
         "max_tokens": body.max_output_tokens,
         "stream": body.stream,
-        **body.model_dump(include={"temperature", "top_p", "top_k", "min_p", "seed", "parallel_tool_calls"}),
+        **body.model_dump(include={*SHARED, "seed", "parallel_tool_calls"}),
         "diffusion": diffusion_given(body.diffusion),
         "structured_outputs": _plain(body.structured_outputs),
         "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,

@@ -24,7 +24,7 @@ from gesso.server.schema import (
     refused,
 )
 
-_SHARED = ("top_p", "top_k", "min_p", "temperature")
+SHARED = ("top_p", "top_k", "min_p", "temperature", "frequency_penalty", "presence_penalty")
 """Options whose fields are called as in a chat completion."""
 LOGPROBS = "message.output_text.logprobs"
 _STORED_WHOLE = "a response is streamed while it is made; one that is stored is told whole"
@@ -196,7 +196,7 @@ class CountInputTokens(ResponsesPrompt):
     """Asks how many tokens the prompt of a response has."""
 
 
-@with_options(shared_rows(_SHARED))
+@with_options(shared_rows(SHARED))
 class ResponsesRequest(ResponsesPrompt):
     """Asks for an answer, by itself or after an earlier response."""
 

@@ -25,6 +25,8 @@ _CHATS = frozenset(("/v1/chat/completions", "/v1/messages", "/v1/responses", "/a
 _SETTINGS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
     "top_k": "gen_ai.request.top_k",
     "seed": "gen_ai.request.seed",
     "max_new_tokens": "gen_ai.request.max_tokens",

@@ -59,7 +59,8 @@ export function asCurl(address, body, withKey) {
 
 /** Fields that the openai package has keywords for; the others go into `extra_body`. */
 const KEYWORDS = new Set([
-  "model", "messages", "max_tokens", "temperature", "top_p", "seed", "stop", "n", "logit_bias", "response_format",
+  "model", "messages", "max_tokens", "temperature", "top_p", "seed", "stop", "n", "logit_bias", "frequency_penalty",
+  "presence_penalty", "response_format",
   "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort", "prediction",
 ]);
 
