@@ -40,6 +40,8 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "frequency_penalty": st.sampled_from([-2.0, 0.5]),
     "presence_penalty": st.sampled_from([2.0]),
     "repetition_penalty": st.sampled_from([0.5, 1.2]),
+    "min_new_tokens": st.integers(0, CANVAS + 2),
+    "include_stop": st.just(True),
     "penalty_window": st.integers(0, CANVAS + 3),
     "thinking": st.just(True),
     "thinking_budget": st.integers(0, 4),
@@ -115,6 +117,10 @@ def check(tiny: Engine, options: Mapping[str, Any], events: list[Any]) -> None:
     ended = result.stop_string is not None or ids[-1] in ends
     assert result.finish_reason == ("stop" if ended or constrained else "length")
     assert ended or len(ids) == left
+    fewest = options.get("min_new_tokens", 0)
+    assert set(ends).isdisjoint(ids[len(begin) : fewest])
+    if result.stop_string is not None:
+        assert result.text.endswith(result.stop_string) or "include_stop" not in options
     pins = dict(enumerate(options.get("canvas", ()), start=len(begin)))
     assert all(ids[place] == pin for place, pin in pins.items() if pin is not None and place < len(ids))
     never = {token for token, bias in options.get("logit_bias", {}).items() if bias <= -100} - set(pins.values())

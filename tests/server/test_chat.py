@@ -1,7 +1,7 @@
 """Chat completions: what reaches the engine, and what comes back."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -39,6 +39,91 @@ def test_the_stop_string_is_named(client: TestClient, service: FakeService, path
     else:
         choices = response.json()["choices"]
     assert [choice["stop_reason"] for choice in choices if choice["finish_reason"]] == ["\n"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+@pytest.mark.parametrize(
+    ("ended", "reason"), [({}, 7), ({"finish_reason": "length"}, None), ({"stop_string": "a"}, "a")]
+)
+def test_the_token_that_a_request_stops_at_is_named(
+    client: TestClient, service: FakeService, path: str, stream: bool, ended: dict[str, Any], reason: int | str | None
+) -> None:
+    service.events = [Finished(result(**ended))]
+    prompt = {"prompt": "fig"} if path == "completions" else {"messages": [{"role": "user", "content": "fig"}]}
+    asked = {"model": "mini", "stop": "a", "stop_token_ids": [8, 7], "stream": stream, **prompt}
+    response = client.post(f"/v1/{path}", json=asked)
+    if stream:
+        chunks = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: {")]
+        choices = [choice for chunk in chunks for choice in json.loads(chunk)["choices"]]
+    else:
+        choices = response.json()["choices"]
+    assert [choice.get("stop_reason") for choice in choices if choice["finish_reason"]] == [reason]
+
+
+def test_stop_tokens_stand_beside_the_models_own_or_in_their_place(client: TestClient, service: FakeService) -> None:
+    own = service.engine.defaults.eos_token_ids
+    assert options(client, service, stop_token_ids=[8, 7]) == {"eos_token_ids": (*own, 8, 7)}
+    assert options(client, service, stop_token_ids=[8], ignore_eos=True) == {"eos_token_ids": (8,)}
+    assert options(client, service, stop_token_ids=[], ignore_eos=True) == {"ignore_eos": True}
+    both = {"ignore_eos": True, "diffusion": {"ignore_eos": True}}
+    assert options(client, service, **both) == {"ignore_eos": True}
+    assert refusal(client, ignore_eos=True, diffusion={"ignore_eos": False})["param"] == "ignore_eos"
+
+
+def test_fields_of_vllm_reach_the_engine(client: TestClient, service: FakeService) -> None:
+    sent = {"min_tokens": 3, "include_stop_str_in_output": True, "skip_special_tokens": True}
+    assert options(client, service, **sent) == {"min_new_tokens": 3, "include_stop": True}
+    assert refusal(client, skip_special_tokens=False)["param"] == "skip_special_tokens"
+
+
+# Going on with an answer
+
+HALF = [{"role": "user", "content": "Say hello."}, {"role": "assistant", "content": "Hello"}]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_is_gone_on_with_and_what_was_there_left_out(
+    client: TestClient, service: FakeService, stream: bool
+) -> None:
+    asked = {"model": "mini", "messages": HALF, "continue_final_message": True, "add_generation_prompt": False}
+    response = client.post("/v1/chat/completions", json={**asked, "stream": stream, "n": 2})
+    for request in service.requests:
+        assert request.options["begin"] == "Hello"
+        assert [message["role"] for message in cast("list[Any]", request.prompt)] == ["user"]
+    if stream:
+        chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+        choices = [choice for chunk in chunks for choice in chunk["choices"]]
+        texts = [
+            "".join(choice["delta"].get("content") or "" for choice in choices if choice["index"] == number)
+            for number in (0, 1)
+        ]
+    else:
+        texts = [choice["message"]["content"] for choice in response.json()["choices"]]
+    assert texts == [" there"] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": HALF[:1], "continue_final_message": True}, "continue_final_message"),
+        ({"messages": HALF[1:], "continue_final_message": True}, "continue_final_message"),
+        ({"messages": HALF, "continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt"),
+        ({"messages": HALF, "add_generation_prompt": False}, "add_generation_prompt"),
+        ({"messages": HALF, "continue_final_message": True, "diffusion": {"begin": "Hi"}}, "diffusion.begin"),
+        (
+            {"messages": [HALF[0], {"role": "assistant", "content": ""}], "continue_final_message": True},
+            "continue_final_message",
+        ),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_refused(client: TestClient, fields: dict[str, Any], param: str) -> None:
+    assert refusal(client, **fields)["param"] == param
+
+
+def test_a_turn_of_its_own_is_what_an_answer_is(client: TestClient, service: FakeService) -> None:
+    asked = {"messages": HALF, "add_generation_prompt": True, "continue_final_message": False}
+    assert options(client, service, **asked) == {}
 
 
 def test_the_answer_has_openais_shape(client: TestClient) -> None:

@@ -105,6 +105,12 @@ def test_an_empty_suffix_is_none(mini_url: str) -> None:
         ({"logprobs": 0}, "logprobs"),
         ({"logit_bias": {"5": 1}}, "logit_bias"),
         ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
+        ({"presence_penalty": 1}, "presence_penalty"),
+        ({"penalty_window": 8}, "penalty_window"),
+        ({"min_tokens": 3}, "min_tokens"),
+        ({"stop_token_ids": [5]}, "stop_token_ids"),
+        ({"ignore_eos": True}, "ignore_eos"),
+        ({"include_stop_str_in_output": True}, "include_stop_str_in_output"),
         ({"prompt": ["a"]}, "prompt"),
         ({"prompt": [5]}, "prompt"),
         ({"prompt": "▁"}, "prompt"),
@@ -117,6 +123,18 @@ def test_what_does_not_go_with_a_suffix_is_refused(mini_url: str, fields: dict[s
     response = post(mini_url, "/v1/completions", **{"model": "mini", "prompt": "a", "suffix": "b", **fields})
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"] == param
+
+
+def test_what_changes_nothing_goes_with_a_suffix(mini_url: str) -> None:
+    fields = {"model": "mini", "prompt": "def f(x):\n    return ", "suffix": "\n", "max_tokens": 4, "seed": 5}
+    neutral = {
+        "frequency_penalty": 0, "presence_penalty": 0, "repetition_penalty": 1, "min_tokens": 0, "stop_token_ids": [],
+        "ignore_eos": False, "include_stop_str_in_output": False, "skip_special_tokens": True,
+    }  # fmt: skip
+    plain = post(mini_url, "/v1/completions", **fields)
+    answer = post(mini_url, "/v1/completions", **fields, **neutral)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"] == plain.json()["choices"]
 
 
 def editor_request(**fields: Any) -> dict[str, Any]:

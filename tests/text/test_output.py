@@ -109,8 +109,8 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def run(stop: list[str], pieces: list[str]) -> tuple[str, str | None]:
-    finder = StopStrings(stop)
+def run(stop: list[str], pieces: list[str], *, include: bool = False) -> tuple[str, str | None]:
+    finder = StopStrings(stop, include=include)
     out = ""
     for piece in pieces:
         out += finder.feed(piece)
@@ -143,6 +143,7 @@ def test_of_several_the_first_to_be_complete_counts_however_the_text_is_cut(
     else:
         end, at = min(found)
         assert (out, hit) == (text[:at], text[at:end])
+        assert run(stop, cut(text, places), include=True) == (text[:end], text[at:end])
 
 
 @given(text=AB, stop=st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), places=CUTS)

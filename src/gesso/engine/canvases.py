@@ -110,7 +110,7 @@ class Canvases:
         if (block := self._shape.block_length) is not None:
             offset = written - self._response_prefix
             width = min(width, block - (len(self._prompt_P) + written) % block)
-        pins = self._pins(offset, width)
+        pins = self._pins(offset, width, written)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         rules, behind = self.rules, self._steps_behind(number)
         if behind or (self._config.strength is not None and not start):
@@ -197,16 +197,18 @@ class Canvases:
             width = min(width, max(NARROWEST, left))
         return width
 
-    def _pins(self, offset: int, width: int) -> Pins | None:
-        """Returns the template's pins on the canvas that begins at position `offset` of the answer."""
-        if self._config.canvas is None or offset > self.last_pin:
+    def _pins(self, offset: int, width: int, written: int) -> Pins | None:
+        """Returns the template's pins on the canvas that begins at position `offset` of it, behind `written` tokens of
+        the answer, and where the answer must not end yet; None where there is neither."""
+        too_early = self._config.min_new_tokens - written
+        if offset > self.last_pin and too_early <= 0:
             return None
-        template = self._config.canvas[offset : offset + width]
+        template = (self._config.canvas or ())[offset : offset + width]
         parts = [*template, *(None for _ in range(width - len(template)))]
-        held_C = torch.tensor([part is not None for part in parts])
+        held_C, place_C = torch.tensor([part is not None for part in parts]), torch.arange(width)
         return Pins(
             tokens_C=torch.tensor([part or 0 for part in parts]),
             held_C=held_C,
-            never_C=~held_C & (torch.arange(offset, offset + width) < self.last_pin),
+            never_C=~held_C & ((offset + place_C < self.last_pin) | (place_C < too_early)),
             banned=self._config.eos_token_ids,
         )

@@ -38,7 +38,7 @@ class OutputAssembler:
         """
         self._config = config
         self._special: Mapping[str, int] = tokenizer.special
-        self.parser = OutputParser(tokenizer, config.stop)
+        self.parser = OutputParser(tokenizer, config.stop, include_stop=config.include_stop)
         """Makes the tokens text, reasoning and calls."""
         self._response_prefix = tuple(response_prefix)
         self._last_pin = last_pin

@@ -58,6 +58,14 @@ class GenerationConfig(StrategyConfig):
         file="generation_config.json",
         group=ANSWER,
     )
+    min_new_tokens: int = option(
+        0,
+        "Fewest tokens of the answer: none of them ends it.",
+        unit="tokens",
+        minimum=0,
+        field="min_tokens",
+        group=ANSWER,
+    )
     max_denoising_steps: int = option(
         48,
         "Most denoising steps a canvas takes; token by token there are none.",
@@ -248,6 +256,9 @@ class GenerationConfig(StrategyConfig):
     )
     stop: tuple[str, ...] = option(
         (), "End the answer before this text.", kind=Texts(may_be_empty=True), field="*", group=ANSWER
+    )
+    include_stop: bool = option(
+        False, "Leave the stop text in the answer that it ends.", field="include_stop_str_in_output", group=ANSWER
     )
     ignore_eos: bool = option(False, "Write on past the end of the answer.", group=ANSWER)
     start_canvas: tuple[int, ...] | None = option(

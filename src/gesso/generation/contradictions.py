@@ -56,6 +56,12 @@ def refuse_contradictions(config: Any) -> None:
     if len(constraints) > 1:
         message = f"{constraints[0]} and {constraints[1]} contradict: an answer has one constraint at most"
         raise OptionError(message, option=constraints[0])
+    if config.min_new_tokens > config.max_new_tokens:
+        message = f"min_new_tokens must be at most max_new_tokens, {config.max_new_tokens}, got {config.min_new_tokens}"
+        raise OptionError(message, option="min_new_tokens")
+    if constraints and config.min_new_tokens:
+        message = f"min_new_tokens {refused} beside {constraints[0]}, which says what a whole answer is"
+        raise OptionError(message, option="min_new_tokens")
     if constraints and config.ignore_eos:
         raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
 

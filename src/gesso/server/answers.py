@@ -103,8 +103,8 @@ class ChatChoice(BaseModel):
     message: Message
     logprobs: ChatLogprobs | None
     finish_reason: Finish
-    stop_reason: str | None = None
-    """The stop string that the answer ends before; left out where it ended otherwise."""
+    stop_reason: str | int | None = None
+    """The stop string, or the one of `stop_token_ids`, that the answer ends with; left out where it ended otherwise."""
     diffusion: DiffusionReport
     warnings: list[str] = []
 
@@ -128,8 +128,8 @@ class ChunkChoice(BaseModel):
     delta: Delta
     logprobs: ChatLogprobs | None = None
     finish_reason: Finish | None
-    stop_reason: str | None = None
-    """The stop string that the answer ends before; left out where it ended otherwise."""
+    stop_reason: str | int | None = None
+    """The stop string, or the one of `stop_token_ids`, that the answer ends with; left out where it ended otherwise."""
     diffusion: DiffusionReport | None = None
     warnings: list[str] = []
 
@@ -188,8 +188,8 @@ class TextChoice(BaseModel):
     text: str
     logprobs: TextLogprobs | None
     finish_reason: Literal["stop", "length"] | None
-    stop_reason: str | None = None
-    """The stop string that the answer ends before; left out where it ended otherwise."""
+    stop_reason: str | int | None = None
+    """The stop string, or the one of `stop_token_ids`, that the answer ends with; left out where it ended otherwise."""
     reasoning_content: str | None = None
     tool_calls: list[ToolCall] = []
     diffusion: DiffusionReport | None = None

@@ -36,7 +36,7 @@ def anthropic_routes(context: Context) -> APIRouter:
         with MESSAGES.told():
             request, begin = chat_request(body)
             choices = await submit_chat(context, request, http, begin, image_places(body))
-        reader = _Reader(body.model, begin)
+        reader = _Reader(body.model)
         if body.stream:
             return EventStream(choices, reader.events(choices), failure=_failure, last=b"")
         with MESSAGES.told():
@@ -49,9 +49,8 @@ def anthropic_routes(context: Context) -> APIRouter:
 class _Reader:
     """Writes what the engine says of one request as Anthropic's clients read it."""
 
-    def __init__(self, model: str, begin: str) -> None:
+    def __init__(self, model: str) -> None:
         self._model = model
-        self._begin = begin
         self._id = f"msg_{secrets.token_hex(12)}"
 
     def message(self, result: GenerationResult) -> dict[str, Any]:
@@ -59,9 +58,8 @@ class _Reader:
         blocks: list[dict[str, Any]] = []
         if result.reasoning:
             blocks.append({"type": "thinking", "thinking": result.reasoning, "signature": ""})
-        text, _ = _without(result.text, self._begin)
-        if text.strip() or not result.tool_calls:
-            blocks.append({"type": "text", "text": text})
+        if result.text.strip() or not result.tool_calls:
+            blocks.append({"type": "text", "text": result.text})
         blocks += [{**_opened_call(call), "input": json.loads(call.arguments)} for call in result.tool_calls]
         return {**self._head(result.prompt_tokens), "content": blocks, **_end(result), "usage": _usage(result)}
 
@@ -70,7 +68,7 @@ class _Reader:
         opened = {**self._head(choices.handles[0].prompt_tokens), "content": []}
         opened |= {"stop_reason": None, "stop_sequence": None}
         yield event("message_start", {"type": "message_start", "message": opened})
-        writer = _Blocks(self._begin)
+        writer = _Blocks()
         async for item in choices.events(KEEP_ALIVE_SECONDS):
             if item is None:
                 yield event("ping", {"type": "ping"})
@@ -102,12 +100,7 @@ class _Reader:
 class _Blocks:
     """Writes the blocks of a streamed message: at most one is open, and a new kind closes it."""
 
-    def __init__(self, begin: str) -> None:
-        """
-        Args:
-            begin: what the answer is made to begin with, which is left out.
-        """
-        self._skipped = begin
+    def __init__(self) -> None:
         self._space = LeadingSpace()
         self._number = -1
         self._open = ""
@@ -115,8 +108,7 @@ class _Blocks:
     def block(self, block: BlockCommitted) -> list[bytes]:
         """Adds what a canvas does."""
         parts = self._add("thinking", block.reasoning) if block.reasoning else []
-        text, self._skipped = _without(block.text, self._skipped)
-        if text := self._space.feed(text):
+        if text := self._space.feed(block.text):
             parts += self._add("text", text)
         for call in block.tool_calls:
             parts += self._call(call)
@@ -158,15 +150,6 @@ class _Blocks:
 
 def _opened_call(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{secrets.token_hex(12)}", "name": call.name}
-
-
-def _without(text: str, begin: str) -> tuple[str, str]:
-    """`text` without as much of `begin` as it starts with, and what is left of that."""
-    if not begin or not text:
-        return text, begin
-    if text.startswith(begin):
-        return text[len(begin) :], ""
-    return ("", begin[len(text) :]) if begin.startswith(text) else (text, "")
 
 
 def _end(result: GenerationResult) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -57,7 +57,7 @@ def chat_routes(context: Context) -> APIRouter:
     async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
         """Answers messages, whole or as a stream of chunks."""
         choices = await submit_chat(context, body, http)
-        number = len(choices.handles)
+        number, stops = len(choices.handles), body.stop_token_ids or ()
         tokenizer = context.service.engine.tokenizer
         predicted = None if body.prediction is None else body.prediction.text
         head = context.head("chatcmpl", body.model)
@@ -68,7 +68,7 @@ def chat_routes(context: Context) -> APIRouter:
         if body.stream:
             chunk = partial(ChatChunk, **head, object="chat.completion.chunk")
             roles = [_chunk_choice(each, Delta(role="assistant", content="")) for each in range(number)]
-            added = _added(number, tokenizer)
+            added = _added(number, tokenizer, stops)
             chunks = completion_chunks(
                 body, choices, chunk, partial(_chunk_choice, delta=Delta()), added, counted, roles
             )
@@ -78,7 +78,7 @@ def chat_routes(context: Context) -> APIRouter:
 
         def answer() -> Response:
             finished = [
-                _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
+                _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None, stops)
                 for number, result in enumerate(results)
             ]
             whole = ChatCompletion(**head, object="chat.completion", choices=finished, usage=used)
@@ -91,12 +91,12 @@ def chat_routes(context: Context) -> APIRouter:
 
 
 async def submit_chat(
-    context: Context, body: ChatRequest, http: HttpRequest, begin: str = "", places: Sequence[str] = ()
+    context: Context, body: ChatRequest, http: HttpRequest, begun: str = "", places: Sequence[str] = ()
 ) -> Choices:
     """Queues the choices of a chat completion; other interfaces to conversations make such a body of their own.
 
     Args:
-        begin: what the answer is made to begin with.
+        begun: what the client has of the answer; it is no part of what is told.
         places: where each image stands in the body that the client sent, in order.
 
     Raises:
@@ -106,23 +106,25 @@ async def submit_chat(
     adapter = context.begin(http, body.model, body.max_tokens, partial(logged_messages, body.messages))
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     engine = context.service.engine
-    options = chat_options(body, engine.tokenizer.special, engine.defaults.max_new_tokens)
-    if begin and options.get("begin"):
+    options = chat_options(body, engine.tokenizer.special, engine.defaults)
+    begun = begun or body.begun
+    if begun and options.get("begin"):
         raise ApiError(400, "diffusion.begin contradicts a last message of the assistant", param="diffusion.begin")
-    if begin:
-        options["begin"] = begin
-    messages = await to_thread.run_sync(template_messages, body.messages)
+    if begun:
+        options["begin"] = begun
+    messages = await to_thread.run_sync(template_messages, body.turns)
     prompt = await context.read_media(messages, http, media_options(options), places, since)
     drafts = wants_drafts(body.diffusion)
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts, since) for choice in range(body.n or 1)]
     choices = await context.submit(requests, http, len(requests))
     choices.warnings = context.untold(
         body.model,
-        last_question(body.messages),
-        alone=len(body.messages) == 1,
+        last_question(body.turns),
+        alone=len(body.turns) == 1,
         thinking=options.get("thinking", False),
-        named=any(message.name is not None for message in body.messages if message.role != "tool"),
+        named=any(message.name is not None for message in body.turns if message.role != "tool"),
     )
+    choices.begun = begun
     return choices
 
 
@@ -131,7 +133,7 @@ def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
     return {**options, "seed": numbered_seed(options["seed"], choice)} if "seed" in options else options
 
 
-def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None) -> ChatChoice:
+def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None, stops: Collection[int]) -> ChatChoice:
     fields: dict[str, Any] = {}
     if result.reasoning:
         fields["reasoning_content"] = fields["reasoning"] = result.reasoning
@@ -144,7 +146,7 @@ def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None
         message=Message(role="assistant", content=content, refusal=None, **fields),
         logprobs=logprobs,
         finish_reason=_finish_reason(result),
-        **choice_report(result),
+        **choice_report(result, stops),
     )
 
 
@@ -170,7 +172,7 @@ def _chunk_choice(index: int, delta: Delta, finish_reason: Finish | None = None,
     return ChunkChoice(index=index, delta=delta, finish_reason=finish_reason, **fields)
 
 
-def _added(count: int, tokenizer: Tokenizer) -> Callable[[int, Event], Iterator[ChunkChoice]]:
+def _added(count: int, tokenizer: Tokenizer, stops: Collection[int]) -> Callable[[int, Event], Iterator[ChunkChoice]]:
     """Makes what finds the choices of a stream's chunks in the events of `count` choices."""
     calls_made, spaces = [0] * count, [LeadingSpace() for _ in range(count)]
 
@@ -185,7 +187,7 @@ def _added(count: int, tokenizer: Tokenizer) -> Callable[[int, Event], Iterator[
             result = event.result
             if text := spaces[number].flush(result):
                 yield _chunk_choice(number, Delta(content=text))
-            yield _chunk_choice(number, Delta(), _finish_reason(result), logprobs=None, **choice_report(result))
+            yield _chunk_choice(number, Delta(), _finish_reason(result), logprobs=None, **choice_report(result, stops))
 
     return added
 

@@ -1,5 +1,6 @@
 """Declares the body of a chat completion, which those of other interfaces become."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -7,8 +8,10 @@ from pydantic import Field, model_validator
 from gesso.generation import MOST_LOGPROBS
 from gesso.server.message_models import (
     AllowedToolChoice,
+    AssistantMessage,
     Content,
     Effort,
+    Message,
     Messages,
     NamedTool,
     Tool,
@@ -69,7 +72,26 @@ class Prediction(Strict):
     @property
     def text(self) -> str:
         """Joins all parts."""
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return _joined(self.content)
+
+
+def _joined(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
+def _check_end(messages: Sequence[Message], continued: bool | None, prompted: bool | None) -> None:
+    """Checks what the answer is to a conversation: a turn of its own, or the rest of the last one."""
+    if not continued:
+        if prompted is False:
+            raise contradiction("add_generation_prompt", "an answer is a turn of its own, or continue_final_message")
+        return
+    if prompted:
+        raise contradiction("add_generation_prompt", "contradicts continue_final_message")
+    last = messages[-1]
+    if not isinstance(last, AssistantMessage) or not last.content or last.tool_calls:
+        raise contradiction("continue_final_message", "needs a last message of the assistant with text and no calls")
+    if len(messages) == 1:
+        raise contradiction("continue_final_message", "needs a message before the assistant's")
 
 
 class ChatRequest(Sampling):
@@ -99,7 +121,22 @@ class ChatRequest(Sampling):
     audio: Annotated[None, refused("audio is not supported")] = None
     prediction: Prediction | None = None
     verbosity: Annotated[None, refused("not supported; ask for it in the prompt")] = None
+    continue_final_message: bool | None = None
+    """Goes on with the last message, which is the assistant's, and tells what comes behind it."""
+    add_generation_prompt: bool | None = None
+    """False beside `continue_final_message` alone: any other answer is a turn of its own."""
     web_search_options: Annotated[None, refused("the server opens no addresses")] = None
+
+    @property
+    def begun(self) -> str:
+        """Returns the text of the answer that the messages end with; empty where it is a turn of its own."""
+        last = self.messages[-1]
+        return _joined(last.content) if self.continue_final_message and last.content else ""
+
+    @property
+    def turns(self) -> Sequence[Message]:
+        """Returns the messages before the answer."""
+        return self.messages[:-1] if self.continue_final_message else self.messages
 
     @property
     def asks_for_calls(self) -> bool:
@@ -123,6 +160,7 @@ class ChatRequest(Sampling):
 
     @model_validator(mode="after")
     def _check_together(self) -> "ChatRequest":
+        _check_end(self.messages, self.continue_final_message, self.add_generation_prompt)
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
             raise contradiction("max_tokens", "contradicts max_completion_tokens")
         constrained = self.response_format is not None and not isinstance(self.response_format, TextFormat)

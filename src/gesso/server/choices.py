@@ -57,6 +57,8 @@ class Choices:
         """Results of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
         """What a client should know of every one of them."""
+        self.begun = ""
+        """What the client has of every answer, which it is made to begin with: the events leave it out."""
 
     @classmethod
     async def submit(
@@ -184,6 +186,7 @@ class Choices:
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
         """
+        begun = dict[int, str]()  # what is left of it, of each choice that has shown text
         while len(self.results) < len(self.handles):
             while not self._queue:
                 self._arrived.clear()
@@ -199,12 +202,16 @@ class Choices:
                 raise self._failure(event)
             if isinstance(event, Finished):
                 warnings = (*self.warnings, *event.result.warnings)
-                event = replace(event, result=replace(event.result, warnings=warnings))
+                text, _ = _without(event.result.text, self.begun)
+                event = replace(event, result=replace(event.result, text=text, warnings=warnings))
                 self.results[choice] = event.result
                 self._record.add(event.result, counts_prompt=choice % self._of_prompt == 0)
                 if event.result.finish_reason == "cancelled":
                     self.cancel()
                     raise self._cancelled()
+            elif isinstance(event, BlockCommitted) and self.begun:
+                text, begun[choice] = _without(event.text, begun.get(choice, self.begun))
+                event = replace(event, text=text)
             yield choice, event
 
     async def wait(self, receive: Receive) -> list[GenerationResult]:
@@ -242,3 +249,12 @@ class Choices:
         if self._record.outcome == "client_disconnected":
             return self._record.disconnected()
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")
+
+
+def _without(text: str, begun: str) -> tuple[str, str]:
+    """`text` without as much of `begun` as it starts with, and what is left of that."""
+    if not begun or not text:
+        return text, begun
+    if text.startswith(begun):
+        return text[len(begun) :], ""
+    return ("", begun[len(text) :]) if begun.startswith(text) else (text, "")

@@ -1,6 +1,6 @@
 """Serves `POST /v1/completions`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -56,7 +56,9 @@ def completion_routes(context: Context) -> APIRouter:
 
         if body.stream:
             nothing = partial(TextChoice, text="", logprobs=None, finish_reason=None)
-            added = partial(_added, [_Offsets(tokenizer, _begin(body)) for _ in choices.handles])
+            added = partial(
+                _added, [_Offsets(tokenizer, _begin(body)) for _ in choices.handles], body.stop_token_ids or ()
+            )
             chunks = completion_chunks(body, choices, partial(TextCompletion, **head), nothing, added, counted)
             return EventStream(choices, chunks)
         results = await choices.wait(http.receive)
@@ -82,7 +84,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     """
     adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     _check_places(context, _prompts(body))
-    options = sampling_options(body)
+    options = sampling_options(body, context.service.engine.defaults.eos_token_ids)
     if body.max_tokens == 0:
         options["max_new_tokens"] = 1  # left out of the answer: see `_without_answer`
     causal = context.service.engine.config.mask_token_id is None
@@ -232,13 +234,15 @@ def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokeniz
             places = offsets.next(result.logprobs)
             logprobs = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
         text = result.text if prompt is None else prompt.text + result.text
-        texts.append(TextChoice(index=number, text=text, logprobs=logprobs, **_ending(result)))
+        texts.append(
+            TextChoice(index=number, text=text, logprobs=logprobs, **_ending(result, body.stop_token_ids or ()))
+        )
     return texts
 
 
-def _ending(result: GenerationResult) -> dict[str, Any]:
+def _ending(result: GenerationResult, stops: Collection[int]) -> dict[str, Any]:
     """The fields of a finished choice. Reasoning and calls come unasked here: they stand beside the text."""
-    extra = choice_report(result)
+    extra = choice_report(result, stops)
     if result.reasoning:
         extra["reasoning_content"] = result.reasoning
     if result.tool_calls:
@@ -256,10 +260,10 @@ def _logprobs(tokens: Sequence[TokenLogprob], offsets: Sequence[int]) -> TextLog
     )
 
 
-def _added(offsets: Sequence[_Offsets], number: int, event: Event) -> Iterator[TextChoice]:
+def _added(offsets: Sequence[_Offsets], stops: Collection[int], number: int, event: Event) -> Iterator[TextChoice]:
     """The choices of a stream's chunks; `offsets` for each of all choices."""
     if isinstance(event, BlockCommitted) and (event.text or event.logprobs):
         logprobs = _logprobs(event.logprobs, offsets[number].next(event.logprobs)) if event.logprobs else None
         yield TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None)
     elif isinstance(event, Finished):
-        yield TextChoice(index=number, text="", logprobs=None, **_ending(event.result))
+        yield TextChoice(index=number, text="", logprobs=None, **_ending(event.result, stops))

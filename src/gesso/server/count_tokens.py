@@ -35,7 +35,7 @@ async def count_prompt(context: Context, body: ChatRequest, http: HttpRequest, p
         ApiError, UserError: see `submit_chat`.
     """
     engine = context.service.engine
-    options = chat_options(body, engine.tokenizer.special, engine.defaults.max_new_tokens)
+    options = chat_options(body, engine.tokenizer.special, engine.defaults)
     messages = await to_thread.run_sync(template_messages, body.messages)
     read = await context.read_media(messages, http, media_options(options), places)
 

@@ -14,6 +14,7 @@ from gesso.control.fill import FillResult, fill
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.errors import OptionError, TextError
+from gesso.generation import PENALTIES
 from gesso.server.answers import (
     CachedTokens,
     CompletionDetails,
@@ -30,6 +31,9 @@ from gesso.server.fill_models import Filled, FilledPart, FillRequest
 from gesso.server.messages import sampling_options
 from gesso.server.requests import CompletionRequest
 from gesso.text.output import StopStrings
+
+_NEUTRAL = {**PENALTIES, "min_new_tokens": 0, "include_stop": False, "ignore_eos": False}
+"""Options that a fill does not have, and the values that clients may send all the same: they change nothing."""
 
 
 def fill_routes(context: Context) -> APIRouter:
@@ -76,7 +80,8 @@ async def insert(context: Context, body: CompletionRequest, http: HttpRequest) -
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
     adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
-    settings = sampling_options(body)
+    asked = sampling_options(body, context.service.engine.defaults.eos_token_ids)
+    settings = {name: value for name, value in asked.items() if name not in _NEUTRAL or value != _NEUTRAL[name]}
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))
     engine, limit = context.service.engine, context.max_model_len

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from gesso.diffusion.logits_processing import NEVER
+from gesso.generation import GenerationConfig
 from gesso.server.chat_models import ChatRequest, ObjectFormat, SchemaFormat
 from gesso.server.errors import ApiError
 from gesso.server.message_models import AssistantMessage, Message, NamedTool
@@ -102,8 +103,15 @@ def _arguments(text: str, path: str) -> dict[str, Any]:
     return arguments
 
 
-def sampling_options(request: Sampling) -> dict[str, Any]:
-    """Collects the engine's options that both kinds of completion have; what was not given is left out."""
+def sampling_options(request: Sampling, ends: Sequence[int]) -> dict[str, Any]:
+    """Collects the engine's options that both kinds of completion have; what was not given is left out.
+
+    Args:
+        ends: the model's own ends of an answer.
+
+    Raises:
+        ApiError: fields that contradict each other.
+    """
     options: dict[str, Any] = {
         row.name: getattr(request, field) for field, row in rows_under("").items() if field in Sampling.model_fields
     }
@@ -111,7 +119,15 @@ def sampling_options(request: Sampling) -> dict[str, Any]:
     options["stop"] = ((stop,) if isinstance(stop, str) else tuple(stop)) if stop else None
     options["logit_bias"] = {int(token): value for token, value in bias.items()} or None
     if request.diffusion is not None:
-        options |= request.diffusion.options()
+        given = request.diffusion.options()
+        if None not in (request.ignore_eos, inner := given.get("ignore_eos")) and request.ignore_eos != inner:
+            raise _contradiction("ignore_eos", "contradicts diffusion.ignore_eos")
+        options |= given
+    if request.ignore_eos is not None:
+        options["ignore_eos"] = request.ignore_eos
+    if request.stop_token_ids:
+        own = () if options.pop("ignore_eos", False) else ends
+        options["eos_token_ids"] = (*own, *request.stop_token_ids)
     if (outputs := request.structured_outputs) is not None:
         options |= {
             "regex": outputs.regex,
@@ -122,13 +138,17 @@ def sampling_options(request: Sampling) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def chat_options(request: ChatRequest, special: Mapping[str, int], default_max_tokens: int) -> dict[str, Any]:
-    """Collects the engine's options of a chat completion; `special` are the tokenizer's special tokens.
+def chat_options(request: ChatRequest, special: Mapping[str, int], defaults: GenerationConfig) -> dict[str, Any]:
+    """Collects the engine's options of a chat completion.
+
+    Args:
+        special: the tokenizer's special tokens.
+        defaults: what holds where a request says nothing.
 
     Raises:
         ApiError: fields that contradict each other.
     """
-    options = sampling_options(request)
+    options = sampling_options(request, defaults.eos_token_ids)
     if request.max_completion_tokens is not None:
         options["max_new_tokens"] = request.max_completion_tokens
     # The form is the text's: where calls are asked for there is none.
@@ -144,7 +164,7 @@ def chat_options(request: ChatRequest, special: Mapping[str, int], default_max_t
         options |= request.mm_processor_kwargs.options()
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
-    thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens), pinned="canvas" in options)
+    thinking = _thinking(request, options.get("max_new_tokens", defaults.max_new_tokens), pinned="canvas" in options)
     if request.tools and request.tool_choice != "none":
         options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.allowed_tools]
         if request.asks_for_calls:

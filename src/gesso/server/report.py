@@ -1,6 +1,6 @@
 """Parts of answers that both kinds of completion have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from anyio import to_thread
@@ -101,9 +101,16 @@ def report_of(result: GenerationResult) -> dict[str, Any]:
     return {"diffusion": diffusion_report(result).model_dump(exclude_unset=True), **warnings}
 
 
-def choice_report(result: GenerationResult) -> dict[str, Any]:
-    """Returns the fields that a choice of OpenAI's completions ends with; vLLM, too, calls the stop string so."""
-    stopped = {} if result.stop_string is None else {"stop_reason": result.stop_string}
+def choice_report(result: GenerationResult, stops: Collection[int]) -> dict[str, Any]:
+    """Returns the fields that a choice of OpenAI's completions ends with; vLLM, too, calls the stop string so.
+
+    Args:
+        stops: the token ids that the request has an answer end with.
+    """
+    stopped: dict[str, Any] = {} if result.stop_string is None else {"stop_reason": result.stop_string}
+    last = result.token_ids[-1:]
+    if not stopped and result.finish_reason == "stop" and not set(stops).isdisjoint(last):
+        stopped = {"stop_reason": last[0]}
     return {**stopped, **report_of(result)}
 
 

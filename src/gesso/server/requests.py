@@ -11,6 +11,7 @@ from gesso.server.schema import Bounded, FirstError, JsonObject, Stop, Strict, T
 
 MAX_CHOICES = 8
 MAX_PROMPTS = 32
+MAX_STOP_TOKENS = 64
 MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
@@ -82,6 +83,13 @@ class Sampling(Strict):
     max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     seed: Annotated[int, Field(ge=0, lt=SEEDS)] | None = None
     stop: Stop | None = None
+    stop_token_ids: Annotated[list[TokenId], FirstError, Field(max_length=MAX_STOP_TOKENS)] | None = None
+    """End the answer as the model's own ends do, and with `ignore_eos` in their place."""
+    include_stop_str_in_output: Annotated[bool, field_of("include_stop")] | None = None
+    ignore_eos: Annotated[bool, field_of("ignore_eos")] | None = None
+    min_tokens: Annotated[int, field_of("min_new_tokens")] | None = None
+    skip_special_tokens: Annotated[bool | None, only(True, because="special tokens are no text")] = None
+    spaces_between_special_tokens: Annotated[bool | None, only(True, because="special tokens are no text")] = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     logit_bias: (
         Annotated[
@@ -123,6 +131,14 @@ Prompts = Annotated[
     ],
     Discriminator(_kind_of_prompt),
 ]
+
+
+_NEUTRAL = {**PENALTIES, "min_tokens": 0, "stop_token_ids": list[int]()}
+_OF_WRITING = (
+    "stream", "echo", "logprobs", "logit_bias", "penalty_window", "structured_outputs", "include_stop_str_in_output",
+    "ignore_eos", *_NEUTRAL,
+)  # fmt: skip
+"""Fields that go with text that is written on, not with one that is filled in."""
 
 
 class CompletionRequest(Sampling):
@@ -175,8 +191,8 @@ class CompletionRequest(Sampling):
             raise contradiction("suffix", f"prompt and suffix may have {MAX_TEXT} characters together")
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
-        for name in ("stream", "echo", "logprobs", "logit_bias", *PENALTIES, "penalty_window", "structured_outputs"):
+        for name in _OF_WRITING:
             value = getattr(self, name)
-            if value is not None and value is not False and value != PENALTIES.get(name):  # `logprobs: 0` asks for them
+            if value is not None and value is not False and value != _NEUTRAL.get(name):  # `logprobs: 0` asks for them
                 raise contradiction(name, "does not go with a suffix")
         return self

@@ -67,19 +67,24 @@ class IncrementalDecoder:
 class StopStrings:
     """Finds the first stop string in a stream of text."""
 
-    def __init__(self, stop: Sequence[str]) -> None:
+    def __init__(self, stop: Sequence[str], *, include: bool = False) -> None:
+        """
+        Args:
+            include: whether what is found is part of the text before it.
+        """
         self._stop = tuple(stop)
+        self._include = include
         self._held = ""
         self.hit: str | None = None
 
     def feed(self, text: str) -> str:
-        """Returns the text that is certainly before any stop string."""
+        """Returns the text that is certainly before any stop string, and with `include` the one that is found."""
         self._held += text
         found = [(at, s) for s in self._stop if (at := self._held.find(s)) >= 0]
         if found:
             # The first that is complete, so that it does not matter in which pieces the text came.
             at, self.hit = min(found, key=lambda place: (place[0] + len(place[1]), place[0]))
-            out, self._held = self._held[:at], ""
+            out, self._held = self._held[: at + len(self.hit) * self._include], ""
             return out
         keep = max((self._overlap(s) for s in self._stop), default=0)
         out, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
@@ -122,7 +127,7 @@ class OutputParser:
     space after a call is answer text only if more of the answer follows before the next call.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = (), *, include_stop: bool = False) -> None:
         special = tokenizer.special
         self._tokenizer = tokenizer
         self._hidden = {special[t] for t in HIDDEN if t in special}
@@ -138,7 +143,7 @@ class OutputParser:
         """Tokens of the call that is being written, from its first; empty outside of one."""
         self._space: str | None = None
         """White space that waits behind a call; None where the answer goes on."""
-        self._stop = StopStrings(stop)
+        self._stop = StopStrings(stop, include=include_stop)
         self.watches_stops = True
         """Whether stop strings are looked for in what comes next."""
         self.text = ""
