@@ -53,7 +53,13 @@ def test_what_contradicts_it_is_refused(tiny: Engine, options: dict[str, Any], o
 
 @pytest.mark.parametrize("mode", ["canvas", "ar"])
 def test_the_stop_text_stays_where_it_is_asked_for(tiny: Engine, mode: str) -> None:
-    options: dict[str, Any] = {"mode": mode, "seed": 1, "max_new_tokens": 2 * CANVAS, "ignore_eos": True, "temperature": 2.0}
+    options: dict[str, Any] = {
+        "mode": mode,
+        "seed": 1,
+        "max_new_tokens": 2 * CANVAS,
+        "ignore_eos": True,
+        "logit_bias": {8: -100},
+    }
     text = tiny.generate("hi", **options).text
     stop = text[len(text) // 2 :][:2]
     cut, kept = (tiny.generate("hi", stop=[stop], include_stop=include, **options) for include in (False, True))
