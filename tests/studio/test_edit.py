@@ -30,7 +30,7 @@ def shown(page: Any, *tags: str) -> str:
 
 
 def test_holes_are_filled_and_the_rest_stays(open_page: OpenPage, mini_url: str) -> None:
-    page = open_page(f"{mini_url}/#set.seed=1&set.stop=x")
+    page = open_page(f"{mini_url}/#set.seed=1&set.stop=x&set.max_tokens=4")
     text = editor(page)
     before, after = f"The sum of 3 and 4 is {EVIL} ", ".\n\nAnd so on."
     text.fill(f"{before}seven{after}")
