@@ -47,16 +47,24 @@ def penalise(
         st.sampled_from([1.0, 2.0, 0.5]),
         st.none() | st.integers(1, 12),
     ),
-    uncounted=st.sets(st.integers(0, VOCAB - 1), max_size=2),
+    uncounted=st.sets(st.integers(0, VOCAB + 2), max_size=2),
+    grown=st.lists(st.integers(0, 9), max_size=3),
 )
 def test_each_position_is_penalised_for_what_stands_before_it(
-    prompt: list[int], answer: list[int], draft: list[tuple[int, bool]], penalties: Penalties, uncounted: set[int]
+    prompt: list[int],
+    answer: list[int],
+    draft: list[tuple[int, bool]],
+    penalties: Penalties,
+    uncounted: set[int],
+    grown: list[int],
 ) -> None:
     logits = torch.randn(len(draft), VOCAB, generator=torch.Generator().manual_seed(1))
     logits[:, 3] = -torch.inf
     tokens, said = torch.tensor([token for token, _ in draft]), torch.tensor([known for _, known in draft])
-    preceding = PrecedingText(torch.tensor(prompt, dtype=torch.int64), answer, uncounted)
-    penalty = preceding.penalty(penalties, tokens, said)
+    preceding = PrecedingText(penalties, prompt, uncounted, VOCAB)
+    for committed in sorted({0, *(min(place, len(answer)) for place in grown), len(answer)}):
+        preceding.grow(answer[:committed])
+    penalty = preceding.penalty(tokens, said)
     found = logits.clone()
     for start in range(0, len(draft), 4):  # a few rows at a time
         rows = slice(start, start + 4)
@@ -72,9 +80,10 @@ def test_repetitions_are_penalised_as_transformers_does() -> None:
     logits = torch.randn(1, VOCAB, generator=torch.Generator().manual_seed(2))
     context = [1, 4, 4, 2]
     expected = RepetitionPenaltyLogitsProcessor(1.3)(torch.tensor([context]), logits.clone())
-    preceding = PrecedingText(torch.tensor(context[:2]), context[2:], ())
+    preceding = PrecedingText(Penalties(repetition=1.3), context[:2], (), VOCAB)
+    preceding.grow(context[2:])
     found = logits.clone()
-    preceding.penalty(Penalties(repetition=1.3), torch.tensor([0]), torch.tensor([False])).apply(found, slice(0, 1))
+    preceding.penalty(torch.tensor([0]), torch.tensor([False])).apply(found, slice(0, 1))
     torch.testing.assert_close(found, expected)
 
 
@@ -132,6 +141,8 @@ def test_a_canvas_settles_on_what_it_would_be_token_by_token(penalties: Penaltie
         held_C = torch.zeros(width, dtype=torch.bool)
         held_C[list(held)] = True
         pins = Pins(torch.full((width,), 6), held_C, torch.zeros_like(held_C), ())
+    preceding = PrecedingText(penalties, prompt, (), VOCAB)
+    preceding.grow(answer)
     state = CanvasState(
         DenoisingRules(
             max_denoising_steps=30,
@@ -141,7 +152,7 @@ def test_a_canvas_settles_on_what_it_would_be_token_by_token(penalties: Penaltie
         CanvasShape(width, VOCAB),
         torch.Generator().manual_seed(0),
         pins=pins,
-        preceding=PrecedingText(torch.tensor(prompt), answer, ()),
+        preceding=preceding,
     )
     while not state.finished:
         denoise_step(FixedLogits(logits), [state], None)

@@ -302,10 +302,10 @@ def test_min_p_cuts_what_is_less_likely(tiny: Engine) -> None:
 IMPOSSIBLE: dict[str, list[Any]] = {
     "frequency_penalty": [2.5, -2.5, NAN, "1", True],
     "presence_penalty": [2.5, -2.5, INFINITE, "1", True],
-    "repetition_penalty": [0, -1.0, NAN, INFINITE, "1", True, 11],
+    "repetition_penalty": [0, 1e-38, -1.0, NAN, INFINITE, "1", True, 11],
     "min_new_tokens": [-1, 1.5, "8", True, 10**6],
     "include_stop": [1, "yes"],
-    "penalty_window": [-1, 1.5, "8", True],
+    "penalty_window": [-1, 1.5, "8", True, 2**64],
     "max_new_tokens": [0, -1, 1.5, "8", True, [4]],
     "max_denoising_steps": [0, -3, 2.0, "x", False],
     "restart_steps": [0, -3, 2.0, "x", False],

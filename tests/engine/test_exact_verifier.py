@@ -124,3 +124,12 @@ def test_what_the_causal_pass_does_not_know_of_is_refused_or_has_its_way(tiny: E
     defaults = tiny.defaults.override(verify="exact")
     assert defaults.override(**option).verify == 0, "a checkpoint's wish, not the request's"
     assert defaults.override(temperature=1.0).verify == "exact"
+
+
+def test_penalties_that_look_at_nothing_go_with_it(tiny: Engine) -> None:
+    options: dict[str, Any] = {"seed": 1, "verify": "exact", "max_new_tokens": CANVAS}
+    plain, asked = (
+        tiny.generate("hi", **options, **given).token_ids
+        for given in ({}, {"presence_penalty": 1.0, "penalty_window": 0})
+    )
+    assert plain == asked

@@ -38,6 +38,7 @@ def test_a_cuda_device_that_is_not_there_is_auto(
         ({"do_sample": True, "temperature": 0.7, "seed": 3}, {"stop": (), "temperature": 0.7, "seed": 3}),
         ({"num_beams": 1, "use_cache": True, "min_p": None}, {"stop": ()}),
         ({"repetition_penalty": 1.2, "presence_penalty": None}, {"stop": (), "repetition_penalty": 1.2}),
+        ({"penalty_window": 9, "min_new_tokens": 2}, {"stop": (), "penalty_window": 9, "min_new_tokens": 2}),
     ],
 )
 def test_generation_options(asked: dict[str, Any], options: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from gesso.engine.events import Finished
 from gesso.server.answers import ChatCompletion
 from gesso.text.output import ToolCall
 from server.conftest import ask, chat_body, make_client, refusal
-from server.fake import FakeService, logprob, logprobs, result
+from server.fake import FakeService, block, logprob, logprobs, result
 
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 CLOCK = {"type": "function", "function": {"name": "clock"}}
@@ -69,6 +69,7 @@ def test_stop_tokens_stand_beside_the_models_own_or_in_their_place(client: TestC
     both = {"ignore_eos": True, "diffusion": {"ignore_eos": True}}
     assert options(client, service, **both) == {"ignore_eos": True}
     assert refusal(client, ignore_eos=True, diffusion={"ignore_eos": False})["param"] == "ignore_eos"
+    assert refusal(client, stop_token_ids=[5, 1811])["param"] == "stop_token_ids"
 
 
 def test_fields_of_vllm_reach_the_engine(client: TestClient, service: FakeService) -> None:
@@ -101,6 +102,34 @@ def test_an_answer_is_gone_on_with_and_what_was_there_left_out(
     else:
         texts = [choice["message"]["content"] for choice in response.json()["choices"]]
     assert texts == [" there"] * 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_and_special_tokens_that_were_there_are_left_out_too(
+    client: TestClient, service: FakeService, stream: bool
+) -> None:
+    begun = "<bos><|channel>thought\nHm.<channel|>Hello"
+    service.events = [block("Hello", "Hm."), block(" there"), Finished(result(text="Hello there", reasoning="Hm."))]
+    said = [HALF[0], {"role": "assistant", "content": begun}]
+    asked = {"model": "mini", "messages": said, "continue_final_message": True, "stream": stream}
+    response = client.post("/v1/chat/completions", json=asked)
+    if stream:
+        chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+        deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    else:
+        deltas = [choice["message"] for choice in response.json()["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == " there"
+    assert not any(delta.get("reasoning_content") for delta in deltas)
+
+
+def test_what_was_there_counts_as_the_prompts(client: TestClient, service: FakeService) -> None:
+    begun = len(service.engine.tokenizer.encode("Hello"))
+    given = {"messages": HALF, "continue_final_message": True, "max_tokens": 9, "min_tokens": 2}
+    answer = ask(client, **given)
+    asked = service.requests[-1].options
+    assert (asked["max_new_tokens"], asked["min_new_tokens"]) == (9 + begun, 2 + begun)
+    taken = min(begun, 3)
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (11 + taken, 3 - taken)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,8 @@ def test_a_whole_block_of_options_at_their_neutral_values_is_taken(client: TestC
             {"repetition_penalty": 1.0, "presence_penalty": 0.5, "penalty_window": 64},
         ),
         ({"frequency_penalty": 1, "repeat_last_n": -1}, {"frequency_penalty": 1.0}),
-        ({"repeat_penalty": 1.1, "repeat_last_n": 0}, {"repetition_penalty": 1.1, "penalty_window": 0}),
+        ({"repeat_penalty": 1.1, "repeat_last_n": 0}, {}),
+        ({"repeat_penalty": 1.0, "penalize_newline": False}, {}),
         ({"repeat_last_n": 9}, {}),
     ],
 )
@@ -230,7 +231,11 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
         ({"options": {"num_predict": 0}}, "options.num_predict: must be at least 1, or -1"),
         ({"options": {"repeat_penalty": 0}}, "options.repeat_penalty"),
         ({"options": {"repeat_last_n": -2}}, "options.repeat_last_n"),
-        ({"options": {"penalize_newline": False}}, "newlines are penalised as other tokens are"),
+        (
+            {"options": {"penalize_newline": False, "presence_penalty": 1}},
+            "newlines are penalised as other tokens are",
+        ),
+        ({"options": {"repeat_last_n": 2**31}}, "options.repeat_last_n"),
         (
             {"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]},
             "messages[0].images[0]: this model reads text only",

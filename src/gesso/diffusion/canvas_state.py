@@ -200,7 +200,7 @@ class CanvasState:
         said_C = torch.full((self.width,), self.attempt_step > 0)
         if self.pins is not None:
             said_C |= self.pins.held_C
-        return self.preceding.penalty(self.rules.logits_processing.penalties, self.argmax_C, said_C)
+        return self.preceding.penalty(self.argmax_C, said_C)
 
     def draw_uniform(self) -> Tensor:
         """Returns the numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""

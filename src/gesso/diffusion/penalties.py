@@ -7,16 +7,15 @@ penalised for its own text, place by place, as the same text would be token by t
 Special tokens (the end of an answer, the marks of turns and calls) are not counted: a text is to end, however often it
 has ended before.
 
-    P prompt length   R rows   C canvas length   K tokens that are counted somewhere   V vocabulary
+    R rows   C canvas length   V vocabulary   D tokens of which positions count differently many   K other tokens
+    N tokens of a text
 """
 
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,88 +38,126 @@ class Penalties:
         return (not self.frequency and not self.presence and self.repetition == 1) or self.window == 0
 
 
+@dataclass(frozen=True, slots=True)
 class Penalty:
     """Changes the logits of one canvas, row by row."""
 
-    def __init__(self, tokens_K: Tensor, subtracted_CK: Tensor, repeated_CK: Tensor, repetition: float) -> None:
-        """
-        Args:
-            tokens_K: token ids, int64.
-            subtracted_CK: what is taken from their logits, fp32.
-            repeated_CK: whether `repetition` holds for them, bool.
-        """
-        self._tokens_K = tokens_K
-        self._subtracted_CK = subtracted_CK
-        self._repeated_CK = repeated_CK
-        self._repetition = repetition
+    repetition: float
+    tokens_K: Tensor
+    """Tokens that all positions count alike, int64."""
+    subtracted_K: Tensor
+    """What is taken from their logits, fp32; `repetition` holds for all of them."""
+    tokens_D: Tensor
+    """Tokens of which positions count differently many."""
+    subtracted_CD: Tensor
+    repeated_CD: Tensor
+    """Where `repetition` holds for them, bool."""
 
     def apply(self, logits_RV: Tensor, rows: slice) -> None:
         """Penalises the logits of some rows of the canvas, in place."""
-        tokens_K = self._tokens_K.to(logits_RV.device)
-        logits_RK = logits_RV[:, tokens_K]
-        if self._repetition != 1:
-            scaled_RK = torch.where(logits_RK > 0, logits_RK / self._repetition, logits_RK * self._repetition)
-            logits_RK = torch.where(self._repeated_CK[rows].to(logits_RV.device), scaled_RK, logits_RK)
-        logits_RV[:, tokens_K] = logits_RK - self._subtracted_CK[rows].to(logits_RK)
+        for tokens, subtracted, repeated in (
+            (self.tokens_K, self.subtracted_K, None),
+            (self.tokens_D, self.subtracted_CD[rows], self.repeated_CD[rows]),
+        ):
+            places = tokens.to(logits_RV.device)
+            logits = logits_RV[:, places]
+            if self.repetition != 1:
+                scaled = torch.where(logits > 0, logits / self.repetition, logits * self.repetition)
+                logits = scaled if repeated is None else torch.where(repeated.to(logits.device), scaled, logits)
+            logits_RV[:, places] = logits - subtracted.to(logits)
 
 
 class PrecedingText:
-    """Holds what is committed before a canvas, and counts it together with what stands on the canvas."""
+    """Counts the text of one request, as far as it is committed, and what stands on the canvas behind it.
 
-    def __init__(self, prompt_P: Tensor, answer: Sequence[int], uncounted: Collection[int]) -> None:
+    Life cycle: it begins with the prompt, and `grow` takes what is committed since; `penalty` is asked in every step.
+    """
+
+    def __init__(
+        self, penalties: Penalties, prompt: Sequence[int], uncounted: Collection[int], vocab_size: int
+    ) -> None:
         """
         Args:
-            prompt_P: token ids, int64 on the CPU.
-            answer: tokens of the answer before the canvas; it may grow, and is read now.
             uncounted: token ids that are no text.
         """
-        self._text = torch.cat((prompt_P, torch.tensor(answer, dtype=torch.int64)))
-        self._answered = len(prompt_P)
-        self._uncounted = torch.tensor(sorted(uncounted), dtype=torch.int64)
+        self._penalties = penalties
+        self._text = torch.tensor(prompt, dtype=torch.int64)
+        self._answered = len(prompt)
+        self._start = 0
+        """Number of the first token that the window reaches."""
+        self._countable_V = torch.ones(vocab_size, dtype=torch.bool)
+        self._countable_V[[token for token in uncounted if token < vocab_size]] = False
+        self._answer_V = torch.zeros(vocab_size, dtype=torch.int32)
+        """How often each token stands in the answer, as far as the window reaches."""
+        self._whole_V = torch.zeros(vocab_size, dtype=torch.int32)
+        """The same in prompt and answer; of the prompt nothing is asked where nothing but the answer counts."""
+        if penalties.repetition != 1:
+            self._count(self._whole_V, self._text, 1)
+        self._slide()
 
-    def penalty(self, penalties: Penalties, draft_C: Tensor, said_C: Tensor) -> Penalty:
+    def grow(self, answer: Sequence[int]) -> None:
+        """Takes the answer so far, of which it has counted the beginning."""
+        new_N = torch.tensor(answer[len(self._text) - self._answered :], dtype=torch.int64)
+        self._text = torch.cat((self._text, new_N))
+        for counts_V in (self._whole_V, self._answer_V):
+            self._count(counts_V, new_N, 1)
+        self._slide()
+
+    def penalty(self, draft_C: Tensor, said_C: Tensor) -> Penalty:
         """Returns what a step changes.
 
         Args:
             draft_C: the likeliest token of each position, int64 on the CPU.
             said_C: the positions of which one is known, bool.
         """
-        width, window = len(draft_C), penalties.window or sys.maxsize
-        first = max(0, len(self._text) - window)
-        if penalties.repetition == 1:  # of the prompt nothing is asked
-            first = max(first, self._answered)
-        before = self._text[first:]
-        text, counted = torch.cat((before, draft_C)), torch.cat((torch.ones_like(before, dtype=torch.bool), said_C))
-        counted &= ~torch.isin(text, self._uncounted)
-        tokens_K, kinds = torch.unique(text[counted], return_inverse=True)
-        kind = torch.full_like(text, len(tokens_K)).masked_scatter_(counted, kinds)
-        in_answer = torch.arange(first, first + len(text)) >= self._answered
-        # Position i of the canvas sees the `window` tokens before it: of those in `text`, [left_i, len(before) + i).
-        left_C = (len(self._text) - first + torch.arange(width) - window).clamp_(min=0)
-        both_CK, answer_CK = (
-            _counts(kind.masked_fill(~part, len(tokens_K)), len(tokens_K), len(before), left_C)
-            for part in (torch.ones_like(in_answer), in_answer)
+        penalties, width = self._penalties, len(draft_C)
+        known_C = said_C & self._countable_V[draft_C]
+        # Position i no longer sees the first `left_C[i]` of the tokens from `_start` on.
+        left_C = torch.zeros(width, dtype=torch.int64)
+        if penalties.window is not None:
+            left_C = (len(self._text) + torch.arange(width) - penalties.window - self._start).clamp_(min=0)
+        last = int(left_C[-1])
+        left_N = torch.cat((self._text[self._start :][:last], draft_C))[:last]
+        seen_N = torch.cat((self._countable_V[self._text[self._start :][:last]], known_C))[:last]
+        answer_N = torch.arange(self._start, self._start + last) >= self._answered
+        tokens_D = torch.cat((draft_C[known_C], left_N[seen_N])).unique()
+        gained_CD = _running(draft_C, known_C, tokens_D)[:-1]
+        whole_CD, answer_CD = (
+            counts_V[tokens_D] + gained_CD - _running(left_N, seen_N & counted_N, tokens_D)[left_C]
+            for counts_V, counted_N in (
+                (self._whole_V, answer_N | (penalties.repetition != 1)),
+                (self._answer_V, answer_N),
+            )
         )
-        subtracted_CK = penalties.frequency * answer_CK + penalties.presence * (answer_CK > 0)
-        return Penalty(tokens_K, subtracted_CK, both_CK > 0, penalties.repetition)
+        tokens_K = self._whole_V.nonzero()[:, 0]
+        tokens_K = tokens_K[~torch.isin(tokens_K, tokens_D)]
+        return Penalty(
+            penalties.repetition,
+            tokens_K,
+            self._subtracted(self._answer_V[tokens_K]),
+            tokens_D,
+            self._subtracted(answer_CD),
+            whole_CD > 0,
+        )
+
+    def _subtracted(self, counts: Tensor) -> Tensor:
+        return self._penalties.frequency * counts + self._penalties.presence * (counts > 0)
+
+    def _slide(self) -> None:
+        """Leaves out what the window no longer reaches."""
+        start = self._start
+        if self._penalties.window is not None:
+            self._start = max(start, len(self._text) - self._penalties.window)
+        gone_N, kept = self._text[start : self._start], max(0, self._answered - start)
+        self._count(self._answer_V, gone_N[kept:], -1)
+        self._count(self._whole_V, gone_N if self._penalties.repetition != 1 else gone_N[kept:], -1)
+
+    def _count(self, counts_V: Tensor, tokens_N: Tensor, by: int) -> None:
+        counted_N = tokens_N[self._countable_V[tokens_N]]
+        counts_V.index_add_(0, counted_N, torch.full_like(counted_N, by, dtype=torch.int32))
 
 
-def _counts(kind: Tensor, kinds: int, before: int, left_C: Tensor) -> Tensor:
-    """Counts the kinds of tokens in a stretch before each position of the canvas, fp32 [C, K].
-
-    Args:
-        kind: of each token, from 0 on, int64; `kinds` where it does not count.
-        before: the number of tokens before the canvas.
-        left_C: where each position's stretch begins.
-    """
-    whole_K = torch.bincount(kind[:before], minlength=kinds + 1)[:kinds]
-    # What the stretch gains at its end, and loses at its beginning, from one position to the next.
-    gained_CK = _running(kind[before:], kinds)
-    lost_CK = _running(kind[: int(left_C[-1]) + 1], kinds)[left_C]
-    return (whole_K + gained_CK - lost_CK).to(torch.float32)
-
-
-def _running(kind_N: Tensor, kinds: int) -> Tensor:
-    """Counts the kinds among the tokens before each one, [N, K]."""
-    one_hot_NK = F.one_hot(kind_N, kinds + 1)[:, :kinds]
-    return one_hot_NK.cumsum(dim=0) - one_hot_NK
+def _running(tokens_N: Tensor, counted_N: Tensor, tokens_D: Tensor) -> Tensor:
+    """Counts tokens among the first 0, 1, ... of some, int32 [N + 1, D]."""
+    found_ND = (tokens_N[:, None] == tokens_D) & counted_N[:, None]
+    return torch.cat((found_ND.new_zeros(1, len(tokens_D)), found_ND)).cumsum(dim=0, dtype=torch.int32)

@@ -11,7 +11,7 @@ from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
-from gesso.diffusion.penalties import Penalties, PrecedingText
+from gesso.diffusion.penalties import PrecedingText
 from gesso.diffusion.step import CanvasShape, StartTokens
 from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
@@ -40,9 +40,7 @@ def denoising_rules(config: GenerationConfig, classifier: Classifier | None = No
             config.top_k,
             config.min_p,
             tuple(sorted(config.logit_bias.items())),
-            Penalties(
-                config.frequency_penalty, config.presence_penalty, config.repetition_penalty, config.penalty_window
-            ),
+            config.penalties,
         ),
         guidance=Guidance(config.guidance_scale, config.guidance_start, config.guidance_end, classifier),
     )
@@ -92,9 +90,12 @@ class Canvases:
         self._last_started = len(config.start_canvas or ()) // canvas_length - 1
         """Number of the last canvas that starts from given tokens."""
         self._constraint = constraint
-        self._prompt_P = torch.tensor(prompt, dtype=torch.int64)
+        self._prompt_tokens = len(prompt)
         self._response_prefix = response_prefix
-        self._uncounted = {*special, *config.eos_token_ids, config.pad_token_id}
+        self._preceding = None
+        if not config.penalties.neutral:
+            uncounted = {*special, *config.eos_token_ids, config.pad_token_id}
+            self._preceding = PrecedingText(config.penalties, prompt, uncounted, shape.vocab_size)
         self._generator = torch.Generator().manual_seed(seed)
 
     def make(self, number: int, before: Sequence[int], room: int) -> CanvasState:
@@ -105,11 +106,13 @@ class Canvases:
             room: positions left in the context, which bound its width.
         """
         offset, written = number * self._canvas_length, len(before)
+        if self._preceding is not None:
+            self._preceding.grow(before)
         left = self._config.max_new_tokens - written
         width = min(self._width(number, left), room)
         if (block := self._shape.block_length) is not None:
             offset = written - self._response_prefix
-            width = min(width, block - (len(self._prompt_P) + written) % block)
+            width = min(width, block - (self._prompt_tokens + written) % block)
         pins = self._pins(offset, width, written)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         rules, behind = self.rules, self._steps_behind(number)
@@ -124,7 +127,7 @@ class Canvases:
             pins=pins,
             constraint=self._canvas_constraint(left, width, pins),
             probe=self.probe if number == 0 else None,
-            preceding=self._preceding(before),
+            preceding=self._preceding,
         )
 
     def make_round(self, canvas: CanvasState, pins: Pins, written: int, most_steps: int | None = None) -> CanvasState:
@@ -170,12 +173,6 @@ class Canvases:
             forced=() if canvas.constraint is None else tuple(canvas.constraint.forced(tokenizer.piece).tolist()),
         )
 
-    def _preceding(self, answer: Sequence[int]) -> PrecedingText | None:
-        """Returns what penalties count before a canvas; None where the request has none."""
-        if self.rules.logits_processing.penalties.neutral:
-            return None
-        return PrecedingText(self._prompt_P, answer, self._uncounted)
-
     def _steps_behind(self, number: int) -> int:
         """Returns the steps that canvas `number` had taken before this request."""
         return self._config.start_step or 0 if number == self._last_started else 0
@@ -200,7 +197,7 @@ class Canvases:
     def _pins(self, offset: int, width: int, written: int) -> Pins | None:
         """Returns the template's pins on the canvas that begins at position `offset` of it, behind `written` tokens of
         the answer, and where the answer must not end yet; None where there is neither."""
-        too_early = self._config.min_new_tokens - written
+        too_early = 0 if self._config.ignore_eos else self._config.min_new_tokens - written
         if offset > self.last_pin and too_early <= 0:
             return None
         template = (self._config.canvas or ())[offset : offset + width]
@@ -210,5 +207,5 @@ class Canvases:
             tokens_C=torch.tensor([part or 0 for part in parts]),
             held_C=held_C,
             never_C=~held_C & ((offset + place_C < self.last_pin) | (place_C < too_early)),
-            banned=self._config.eos_token_ids,
+            banned=tuple(token for token in self._config.eos_token_ids if token < self._shape.vocab_size),
         )

@@ -145,7 +145,7 @@ class Engine:
     @property
     def pad_fill(self) -> int:
         """Returns the token that fills a canvas after the end of an answer."""
-        return self._builder.pad_fill(self.defaults)
+        return self._builder.pad_fill
 
     @property
     def prompts(self) -> PromptReader:

@@ -33,7 +33,7 @@ class OutputAssembler:
         Args:
             response_prefix: tokens that the answer is made to begin with; they are part of the output.
             last_pin: position of the answer before which stop strings do not count; -1 where all count. They never
-                count in `response_prefix`.
+                count in `response_prefix` nor before `min_new_tokens`.
             constraint: what the output has to satisfy.
         """
         self._config = config
@@ -114,9 +114,11 @@ class OutputAssembler:
     def _take(self, token: int) -> Delta:
         self.tokens.append(token)
         if token in self._config.eos_token_ids and not self._config.ignore_eos:
-            return self.finish("stop")
+            self.parser.watches_stops = False
+            kept = self.parser.feed(token) if self._config.include_stop else Delta()
+            return kept + self.finish("stop")
         place = len(self.tokens) - len(self._response_prefix) - 1
-        self.parser.watches_stops = place > self._last_pin
+        self.parser.watches_stops = place > self._last_pin and len(self.tokens) > self._config.min_new_tokens
         delta = self.parser.feed(token)
         if self.parser.stopped:
             return delta + self.finish("stop")

@@ -63,6 +63,8 @@ class RequestBuilder:
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
         language = request_language(config, asked)
+        if language is not None:
+            _refuse_other_ends(config, language.option)
         inputs = self._tokenise(prompt, asked, context)
         check_settings(config, shape, self._tokenizer.special, asked)
         if asked.strict_schema and config.json_schema is None:
@@ -81,7 +83,7 @@ class RequestBuilder:
         second = self._second(prompt, asked, config, context)
         job = None
         if language is not None:
-            fill = self.pad_fill(config)
+            fill = self.pad_fill
             begun = leaves_open(response_prefix, self._tokenizer)
             job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill, begun=begun)
 
@@ -111,16 +113,17 @@ class RequestBuilder:
         named = self._tokenizer.special.get(END_OF_TURN)
         return named if named in ends else (*ends, self._runner.config.eos_token_id)[0]
 
-    def pad_fill(self, config: GenerationConfig) -> int:
-        """Returns the token that fills a canvas after the end of an answer."""
-        eos = self._runner.config.eos_token_id
-        return eos if eos in config.eos_token_ids else (*config.eos_token_ids, eos)[0]
+    @property
+    def pad_fill(self) -> int:
+        """Returns the token that fills a canvas after the end of an answer: the model's own, whatever ends it."""
+        ends, eos = self._defaults.eos_token_ids, self._runner.config.eos_token_id
+        return eos if eos in ends else (*ends, eos)[0]
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
         """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad
         fill."""
         answer = [*tokens, self.end_of_turn]
-        return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
+        return answer + [self.pad_fill] * (-len(answer) % width)
 
     def _check_prefix(self, response_prefix: Sequence[int], config: GenerationConfig) -> None:
         ends = () if config.ignore_eos else config.eos_token_ids
@@ -190,3 +193,11 @@ def _with_length(
         message = f"canvas has {pinned - response_prefix} positions{behind}, max_new_tokens is {config.max_new_tokens}"
         raise OptionError(message, option="canvas")
     return config
+
+
+def _refuse_other_ends(config: GenerationConfig, option: str) -> None:
+    """Refuses what has a say in where an answer ends beside `option`, of which an answer is the whole."""
+    for name in ("ignore_eos", "min_new_tokens"):
+        if value := getattr(config, name):
+            message = f"{name} must be left out beside {option}, which says what a whole answer is, got {value}"
+            raise OptionError(message, option=name)

@@ -90,6 +90,10 @@ def _check_tokens(config: GenerationConfig, shape: ModelShape) -> None:
             )
     if sum(bias <= NEVER for bias in config.logit_bias.values()) == shape.vocab_size:
         raise OptionError("logit_bias keeps every token out", option="logit_bias")
+    if config.min_new_tokens and not config.ignore_eos:
+        kept_out = {token for token, bias in config.logit_bias.items() if bias <= NEVER}.union(config.eos_token_ids)
+        if sum(token < shape.vocab_size for token in kept_out) == shape.vocab_size:
+            raise OptionError("logit_bias keeps every token out but those that end an answer", option="logit_bias")
 
 
 def start_predicted(

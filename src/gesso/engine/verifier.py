@@ -83,6 +83,7 @@ class Verifier:
         self._threshold = default if config.verify_threshold is None else config.verify_threshold
         self._ends = () if config.ignore_eos else config.eos_token_ids
         given = config.canvas or config.start_canvas or config.probe or config.guidance_scale != 1
+        given = given or not config.penalties.neutral  # of which the causal pass does not know
         if isinstance(config.verify, int):
             self._max_rounds = config.verify
         elif self._exact:

@@ -11,6 +11,8 @@ LARGEST_BIAS = 1e6
 """Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
 LARGEST_PENALTY = 2.0
 """Bound of OpenAI's penalties, both ways; nats."""
-LARGEST_REPETITION_PENALTY = 10.0
+LEAST_REPETITION_PENALTY, LARGEST_REPETITION_PENALTY = 0.01, 10.0
+WIDEST_WINDOW = 2**31 - 1
+"""More positions than any context has."""
 VERIFY_THRESHOLD = 3.0
 """Nats; see `GenerationConfig.verify_threshold`."""

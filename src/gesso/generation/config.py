@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gesso.diffusion.penalties import Penalties
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.schedules import Schedule
 from gesso.diffusion.stopping import StoppingRule
@@ -60,7 +61,7 @@ class GenerationConfig(StrategyConfig):
     )
     min_new_tokens: int = option(
         0,
-        "Fewest tokens of the answer: none of them ends it.",
+        "Fewest tokens of the answer: none of them ends it, and no stop text counts in them.",
         unit="tokens",
         minimum=0,
         field="min_tokens",
@@ -202,7 +203,7 @@ class GenerationConfig(StrategyConfig):
         1.0,
         "Divides a token's logit, where it is positive, and multiplies it elsewhere, if the token stands in the prompt "
         "or in the answer before. 1 is none.",
-        above=0,
+        minimum=bounds.LEAST_REPETITION_PENALTY,
         maximum=bounds.LARGEST_REPETITION_PENALTY,
         field="*",
         group=SAMPLING,
@@ -212,6 +213,7 @@ class GenerationConfig(StrategyConfig):
         "Penalties look at so many tokens before; on a canvas these are what is committed, and the draft further left.",
         unit="tokens",
         minimum=0,
+        maximum=bounds.WIDEST_WINDOW,
         unset="all",
         field="*",
         group=SAMPLING,
@@ -258,7 +260,10 @@ class GenerationConfig(StrategyConfig):
         (), "End the answer before this text.", kind=Texts(may_be_empty=True), field="*", group=ANSWER
     )
     include_stop: bool = option(
-        False, "Leave the stop text in the answer that it ends.", field="include_stop_str_in_output", group=ANSWER
+        False,
+        "Leave the stop text, or the text of the token, in the answer that it ends.",
+        field="include_stop_str_in_output",
+        group=ANSWER,
     )
     ignore_eos: bool = option(False, "Write on past the end of the answer.", group=ANSWER)
     start_canvas: tuple[int, ...] | None = option(
@@ -338,6 +343,11 @@ class GenerationConfig(StrategyConfig):
         file="generation_config.json",
         group=TOKENS,
     )
+
+    @property
+    def penalties(self) -> Penalties:
+        """Returns what penalises tokens that stand before a place."""
+        return Penalties(self.frequency_penalty, self.presence_penalty, self.repetition_penalty, self.penalty_window)
 
     @property
     def constraint(self) -> str | None:

@@ -59,11 +59,6 @@ def refuse_contradictions(config: Any) -> None:
     if config.min_new_tokens > config.max_new_tokens:
         message = f"min_new_tokens must be at most max_new_tokens, {config.max_new_tokens}, got {config.min_new_tokens}"
         raise OptionError(message, option="min_new_tokens")
-    if constraints and config.min_new_tokens:
-        message = f"min_new_tokens {refused} beside {constraints[0]}, which says what a whole answer is"
-        raise OptionError(message, option="min_new_tokens")
-    if constraints and config.ignore_eos:
-        raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
 
 
 def mode_of(config: Any, given: Mapping[str, Any]) -> str:
@@ -85,9 +80,8 @@ def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         if (name := next((name for name in given if name in denoising), None)) is not None:
             hint = None if "mode" in given else "the model has mode ar by itself: give mode canvas as well"
             raise OptionError(f"{name} must be left out with mode ar, which has no canvas", option=name, hint=hint)
-    biased = config.verify == "exact" and any(
-        given.get(name) not in (None, neutral) for name, neutral in OF_LOGITS.items()
-    )
+    changes_logits = any(given.get(name) not in (None, neutral) for name, neutral in OF_LOGITS.items())
+    biased = config.verify == "exact" and changes_logits
     unverified = _guided(given) or biased or given.get("mode") == "ar"
     changes: dict[str, Any] = {"verify": 0} if unverified and config.verify not in (0, "auto") else {}
     return changes if mode == config.mode else {**changes, "mode": mode}
@@ -104,9 +98,11 @@ def _check_verify(config: Any) -> None:
     if config.verify_threshold is not None and config.verify == 0:
         message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
         raise OptionError(message, option="verify_threshold")
-    for name, neutral in OF_LOGITS.items():
-        if config.verify == "exact" and getattr(config, name) != neutral:
-            raise OptionError(f"{name} {refused} beside verify exact", option=name)
+    changed = ["logit_bias"] if config.logit_bias else []
+    if not config.penalties.neutral:
+        changed += [name for name, neutral in PENALTIES.items() if getattr(config, name) != neutral]
+    if config.verify == "exact" and changed:
+        raise OptionError(f"{changed[0]} {refused} beside verify exact", option=changed[0])
 
 
 def _check_start_step(config: Any, steps: int) -> None:

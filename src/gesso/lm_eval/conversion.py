@@ -51,7 +51,7 @@ def generation_options(asked: Mapping[str, Any]) -> dict[str, Any]:
     if left.get("do_sample") is False:
         del left["do_sample"]
         left["temperature"] = 0.0
-    for name in ("seed", "temperature", "top_p", "top_k", "min_p", *PENALTIES):
+    for name in ("seed", "temperature", "top_p", "top_k", "min_p", *PENALTIES, "penalty_window", "min_new_tokens"):
         if name in left:
             options[name] = left.pop(name)
     for name, value in left.items():

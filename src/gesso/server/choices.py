@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -29,6 +30,8 @@ from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.option_fields import in_fields, request_field
 from gesso.server.tracing import InferenceTrace
+from gesso.text.output import OutputParser
+from gesso.text.tokenizer import Tokenizer
 
 log = logging.getLogger("gesso.server")
 
@@ -57,8 +60,8 @@ class Choices:
         """Results of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
         """What a client should know of every one of them."""
-        self.begun = ""
-        """What the client has of every answer, which it is made to begin with: the events leave it out."""
+        self.begun: Begun | None = None
+        """What the client has of every answer: the events leave it out."""
 
     @classmethod
     async def submit(
@@ -186,7 +189,7 @@ class Choices:
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
         """
-        begun = dict[int, str]()  # what is left of it, of each choice that has shown text
+        begun = [copy(self.begun) for _ in self.handles]
         while len(self.results) < len(self.handles):
             while not self._queue:
                 self._arrived.clear()
@@ -202,16 +205,16 @@ class Choices:
                 raise self._failure(event)
             if isinstance(event, Finished):
                 warnings = (*self.warnings, *event.result.warnings)
-                text, _ = _without(event.result.text, self.begun)
-                event = replace(event, result=replace(event.result, text=text, warnings=warnings))
+                event = replace(event, result=replace(event.result, warnings=warnings))
+                if self.begun is not None:
+                    event = replace(event, result=self.begun.left_out(event.result))
                 self.results[choice] = event.result
                 self._record.add(event.result, counts_prompt=choice % self._of_prompt == 0)
                 if event.result.finish_reason == "cancelled":
                     self.cancel()
                     raise self._cancelled()
-            elif isinstance(event, BlockCommitted) and self.begun:
-                text, begun[choice] = _without(event.text, begun.get(choice, self.begun))
-                event = replace(event, text=text)
+            elif isinstance(event, BlockCommitted) and (left := begun[choice]) is not None:
+                event = left.pass_over(event)
             yield choice, event
 
     async def wait(self, receive: Receive) -> list[GenerationResult]:
@@ -249,6 +252,37 @@ class Choices:
         if self._record.outcome == "client_disconnected":
             return self._record.disconnected()
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")
+
+
+class Begun:
+    """Leaves what a client has of an answer out of what it is told: text, reasoning and calls."""
+
+    def __init__(self, tokenizer: Tokenizer, tokens: Sequence[int]) -> None:
+        parser = OutputParser(tokenizer)
+        for token in tokens:
+            parser.feed(token)
+        self._tokens = len(tokens)
+        self._text, self._reasoning, self._calls = parser.text, parser.reasoning, len(parser.tool_calls)
+
+    def pass_over(self, block: BlockCommitted) -> BlockCommitted:
+        """Returns the next block without what is left of it."""
+        text, self._text = _without(block.text, self._text)
+        reasoning, self._reasoning = _without(block.reasoning, self._reasoning)
+        calls, self._calls = block.tool_calls[self._calls :], max(0, self._calls - len(block.tool_calls))
+        return replace(block, text=text, reasoning=reasoning, tool_calls=calls)
+
+    def left_out(self, result: GenerationResult) -> GenerationResult:
+        """Returns the whole result without it; its tokens count as the prompt's."""
+        begun = min(self._tokens, len(result.token_ids))
+        return replace(
+            result,
+            text=_without(result.text, self._text)[0],
+            reasoning=_without(result.reasoning, self._reasoning)[0],
+            tool_calls=result.tool_calls[self._calls :],
+            token_ids=result.token_ids[begun:],
+            prompt_tokens=result.prompt_tokens + begun,
+            completion_tokens=result.completion_tokens - begun,
+        )
 
 
 def _without(text: str, begun: str) -> tuple[str, str]:

@@ -84,7 +84,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     """
     adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
     _check_places(context, _prompts(body))
-    options = sampling_options(body, context.service.engine.defaults.eos_token_ids)
+    options = sampling_options(body, context.service.engine)
     if body.max_tokens == 0:
         options["max_new_tokens"] = 1  # left out of the answer: see `_without_answer`
     causal = context.service.engine.config.mask_token_id is None

@@ -25,23 +25,27 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
-async def count_prompt(context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str]) -> int:
+async def count_prompt(
+    context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str], begun: str = ""
+) -> int:
     """Counts the tokens of a chat completion's prompt.
 
     Args:
+        begun: what the client has of the answer, which counts.
         places: where each image stands in the body that the client sent, in order.
 
     Raises:
         ApiError, UserError: see `submit_chat`.
     """
     engine = context.service.engine
-    options = chat_options(body, engine.tokenizer.special, engine.defaults)
-    messages = await to_thread.run_sync(template_messages, body.messages)
+    options = chat_options(body, engine)
+    messages = await to_thread.run_sync(template_messages, body.turns)
     read = await context.read_media(messages, http, media_options(options), places)
 
     def count() -> int:
         thinking, tools = bool(options.get("thinking")), options.get("tools", ())
-        return len(engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len).ids)
+        prompt = engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len)
+        return len(prompt.ids) + len(engine.tokenizer.encode(begun or body.begun))
 
     try:
         return await to_thread.run_sync(count)
@@ -58,9 +62,8 @@ def count_routes(context: Context) -> APIRouter:
         """Counts the tokens of a conversation as the model reads it: system text, tools and all."""
         context.adapter(body.model)
         fields = body.model_dump(by_alias=True, exclude_unset=True)
-        # What the answer is made to begin with is no part of the prompt.
         with MESSAGES.told():
-            request, _ = chat_request(checked(MessagesRequest, {**fields, "max_tokens": context.max_model_len}))
-        return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body)))
+            request, begun = chat_request(checked(MessagesRequest, {**fields, "max_tokens": context.max_model_len}))
+        return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body), begun))
 
     return router

@@ -80,7 +80,7 @@ async def insert(context: Context, body: CompletionRequest, http: HttpRequest) -
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
     adapter = context.begin(http, body.model, body.max_tokens, lambda: body.prompt)
-    asked = sampling_options(body, context.service.engine.defaults.eos_token_ids)
+    asked = sampling_options(body, context.service.engine)
     settings = {name: value for name, value in asked.items() if name not in _NEUTRAL or value != _NEUTRAL[name]}
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))

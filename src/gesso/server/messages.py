@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from gesso.diffusion.logits_processing import NEVER
-from gesso.generation import GenerationConfig
+from gesso.engine.engine import Engine
 from gesso.server.chat_models import ChatRequest, ObjectFormat, SchemaFormat
 from gesso.server.errors import ApiError
 from gesso.server.message_models import AssistantMessage, Message, NamedTool
@@ -103,11 +103,8 @@ def _arguments(text: str, path: str) -> dict[str, Any]:
     return arguments
 
 
-def sampling_options(request: Sampling, ends: Sequence[int]) -> dict[str, Any]:
+def sampling_options(request: Sampling, engine: Engine) -> dict[str, Any]:
     """Collects the engine's options that both kinds of completion have; what was not given is left out.
-
-    Args:
-        ends: the model's own ends of an answer.
 
     Raises:
         ApiError: fields that contradict each other.
@@ -126,7 +123,10 @@ def sampling_options(request: Sampling, ends: Sequence[int]) -> dict[str, Any]:
     if request.ignore_eos is not None:
         options["ignore_eos"] = request.ignore_eos
     if request.stop_token_ids:
-        own = () if options.pop("ignore_eos", False) else ends
+        if (token := max(request.stop_token_ids)) >= engine.config.vocab_size:
+            message = f"names token {token}, the vocabulary has {engine.config.vocab_size}"
+            raise _contradiction("stop_token_ids", message)
+        own = () if options.pop("ignore_eos", False) else engine.defaults.eos_token_ids
         options["eos_token_ids"] = (*own, *request.stop_token_ids)
     if (outputs := request.structured_outputs) is not None:
         options |= {
@@ -138,17 +138,13 @@ def sampling_options(request: Sampling, ends: Sequence[int]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def chat_options(request: ChatRequest, special: Mapping[str, int], defaults: GenerationConfig) -> dict[str, Any]:
+def chat_options(request: ChatRequest, engine: Engine) -> dict[str, Any]:
     """Collects the engine's options of a chat completion.
-
-    Args:
-        special: the tokenizer's special tokens.
-        defaults: what holds where a request says nothing.
 
     Raises:
         ApiError: fields that contradict each other.
     """
-    options = sampling_options(request, defaults.eos_token_ids)
+    options = sampling_options(request, engine)
     if request.max_completion_tokens is not None:
         options["max_new_tokens"] = request.max_completion_tokens
     # The form is the text's: where calls are asked for there is none.
@@ -164,7 +160,9 @@ def chat_options(request: ChatRequest, special: Mapping[str, int], defaults: Gen
         options |= request.mm_processor_kwargs.options()
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
-    thinking = _thinking(request, options.get("max_new_tokens", defaults.max_new_tokens), pinned="canvas" in options)
+    thinking = _thinking(
+        request, options.get("max_new_tokens", engine.defaults.max_new_tokens), pinned="canvas" in options
+    )
     if request.tools and request.tool_choice != "none":
         options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.allowed_tools]
         if request.asks_for_calls:
@@ -172,8 +170,8 @@ def chat_options(request: ChatRequest, special: Mapping[str, int], defaults: Gen
             options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
         if request.parallel_tool_calls is False:
             options["parallel_tool_calls"] = False
-    elif request.tools and TOOL_CALL in special:
-        options["logit_bias"] = {**options.get("logit_bias", {}), special[TOOL_CALL]: NEVER}
+    elif request.tools and (call := engine.tokenizer.special.get(TOOL_CALL)) is not None:
+        options["logit_bias"] = {**options.get("logit_bias", {}), call: NEVER}
     return {name: value for name, value in {**options, **thinking}.items() if value is not None}
 
 

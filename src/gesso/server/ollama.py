@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 
 from gesso.engine.events import BlockCommitted, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
-from gesso.generation import PENALTIES
 from gesso.server.body import UntypedJsonRoute, checked
 from gesso.server.chat import submit_chat
 from gesso.server.chat_models import ChatRequest
@@ -126,9 +125,9 @@ def _penalties(options: ModelOptions) -> dict[str, Any]:
         "repetition_penalty": options.repeat_penalty,
         **options.model_dump(include={"frequency_penalty", "presence_penalty"}),
     }
-    if all(value in (None, PENALTIES[name]) for name, value in given.items()):
-        return {}
     window = LAST_N if options.repeat_last_n is None else options.repeat_last_n
+    if window == 0 or not options.penalises:
+        return {}
     return {**given, "penalty_window": None if window == -1 else window}
 
 

@@ -71,9 +71,9 @@ class ModelOptions(Strict):
     """Tokens that there must be room for."""
     stop: Stop | None = None
     repeat_penalty: Annotated[float, field_of("repetition_penalty")] | None = None
-    repeat_last_n: Annotated[int, Field(ge=-1)] | None = None
+    repeat_last_n: Annotated[int, Field(ge=-1, lt=2**31)] | None = None
     """Tokens before that penalties look at, 64 where nothing is said; -1: all, 0: there is no penalty."""
-    penalize_newline: Annotated[bool | None, only(True, because="newlines are penalised as other tokens are")] = None
+    penalize_newline: bool | None = None
     typical_p: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     tfs_z: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
     mirostat: Annotated[int | None, only(0, because=f"only 0: {OTHER_CUT}")] = None
@@ -89,8 +89,16 @@ class ModelOptions(Strict):
     use_mmap: Annotated[bool | None, Field(description=NO_EFFECT)] = None
     use_mlock: Annotated[bool | None, Field(description=NO_EFFECT)] = None
 
+    @property
+    def penalises(self) -> bool:
+        """Says whether a penalty is given that changes anything, whatever the window."""
+        given = (self.repeat_penalty, getattr(self, "frequency_penalty", None), getattr(self, "presence_penalty", None))
+        return any(value not in (None, none) for value, none in zip(given, (1, 0, 0), strict=True))
+
     @model_validator(mode="after")
     def _check_length(self) -> "ModelOptions":
+        if self.penalises and self.penalize_newline is False:
+            raise contradiction("options.penalize_newline", "newlines are penalised as other tokens are")
         if self.num_predict == 0:
             raise contradiction("options.num_predict", "must be at least 1, or -1 or -2")
         return self

@@ -135,8 +135,8 @@ Prompts = Annotated[
 
 _NEUTRAL = {**PENALTIES, "min_tokens": 0, "stop_token_ids": list[int]()}
 _OF_WRITING = (
-    "stream", "echo", "logprobs", "logit_bias", "penalty_window", "structured_outputs", "include_stop_str_in_output",
-    "ignore_eos", *_NEUTRAL,
+    "stream", "echo", "logprobs", "logit_bias", "structured_outputs", "include_stop_str_in_output", "ignore_eos",
+    *_NEUTRAL, "penalty_window",
 )  # fmt: skip
 """Fields that go with text that is written on, not with one that is filled in."""
 

@@ -24,7 +24,16 @@ from gesso.server.schema import (
     refused,
 )
 
-SHARED = ("top_p", "top_k", "min_p", "temperature", "frequency_penalty", "presence_penalty")
+SHARED = (
+    "top_p",
+    "top_k",
+    "min_p",
+    "temperature",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "penalty_window",
+)
 """Options whose fields are called as in a chat completion."""
 LOGPROBS = "message.output_text.logprobs"
 _STORED_WHOLE = "a response is streamed while it is made; one that is stored is told whole"
