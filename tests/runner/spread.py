@@ -60,7 +60,7 @@ def requests() -> list[Request]:
         {"sampler": "confidence", "canvas_length": 5},
         {"guidance_scale": 2.0},
         {"top_k": 9, "top_p": 0.9, "temperature": 1.2},
-        {"logit_bias": {40: 3.0}},
+        {"logit_bias": {40: 3.0}, "frequency_penalty": 1.0, "repetition_penalty": 1.3, "min_new_tokens": 3},
         {"temperature": 0},
         {"logprobs": 2},
         {"images": [picture(seed=1)], "image_budget": 70},

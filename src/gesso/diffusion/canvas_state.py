@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gesso.diffusion.guidance import Guidance
 from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing
-from gesso.diffusion.penalties import Penalty, PrecedingText
+from gesso.diffusion.preceding_text import Penalty, PrecedingText
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler, first_canvas, next_canvas
 from gesso.diffusion.schedules import SCHEDULES, Schedule

@@ -11,7 +11,7 @@ from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
-from gesso.diffusion.penalties import PrecedingText
+from gesso.diffusion.preceding_text import PrecedingText
 from gesso.diffusion.step import CanvasShape, StartTokens
 from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
