@@ -200,6 +200,18 @@ def test_another_rounding_goes_on_by_begin() -> None:
     assert fleet.replicas["http://1"].bodies[1]["diffusion"] == {"begin": "Hello"}
 
 
+def test_an_answer_that_is_gone_on_with_begins_with_nothing_else() -> None:
+    first = service([block("Hello"), block(" there"), Finished(result())])
+    other = service([block("Good day"), Finished(result(text="Good day"))])
+    fleet = Fleet(Dying(server(first), [2]), Dying(server(other)))
+    fleet.router.pool.replicas["http://1"].load = 1
+    asked = request("/v1/chat/completions")
+    said = [*asked["messages"], {"role": "assistant", "content": "I say: "}]
+    text = fleet("/v1/chat/completions", {**asked, "messages": said, "continue_final_message": True}).text
+    assert '"code": "replica_lost"' in text
+    assert len(fleet.replicas["http://1"].bodies) == 1, "it is not asked for what it would refuse"
+
+
 @pytest.mark.parametrize(
     ("path", "told"), [("/v1/messages", "overloaded_error"), ("/v1/chat/completions", "replica_lost")]
 )
