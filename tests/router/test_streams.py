@@ -200,16 +200,19 @@ def test_another_rounding_goes_on_by_begin() -> None:
     assert fleet.replicas["http://1"].bodies[1]["diffusion"] == {"begin": "Hello"}
 
 
-def test_an_answer_that_is_gone_on_with_begins_with_nothing_else() -> None:
+def test_an_answer_that_is_gone_on_with_goes_on_by_begin() -> None:
     first = service([block("Hello"), block(" there"), Finished(result())])
     other = service([block("Good day"), Finished(result(text="Good day"))])
+    other.scripts = [other.events, [block("Hello my"), Finished(result(text="Hello my"))]]
     fleet = Fleet(Dying(server(first), [2]), Dying(server(other)))
     fleet.router.pool.replicas["http://1"].load = 1
     asked = request("/v1/chat/completions")
     said = [*asked["messages"], {"role": "assistant", "content": "I say: "}]
-    text = fleet("/v1/chat/completions", {**asked, "messages": said, "continue_final_message": True}).text
-    assert '"code": "replica_lost"' in text
-    assert len(fleet.replicas["http://1"].bodies) == 1, "it is not asked for what it would refuse"
+    response = fleet("/v1/chat/completions", {**asked, "messages": said, "continue_final_message": True})
+    told = [event["choices"][0]["delta"].get("content") for event in plain(response.text)[:-2] if event["choices"]]
+    assert told[:3] == ["", "Hello", " my"]
+    options = other.requests[1].options
+    assert (options["begun"], options["begin"]) == ("I say: ", "Hello")
 
 
 @pytest.mark.parametrize(

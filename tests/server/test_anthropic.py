@@ -135,9 +135,10 @@ def test_a_conversation_with_tools(client: TestClient, service: FakeService) -> 
 
 def test_a_last_message_of_the_assistant_begins_the_answer(client: TestClient, service: FakeService) -> None:
     turns = [*ASKED, {"role": "assistant", "content": "Hello"}]
+    service.events = [block(" there"), Finished(result(text=" there"))]
     whole = client.post("/v1/messages", json=body(messages=turns)).json()
     assert whole["content"] == [{"type": "text", "text": " there"}]
-    assert service.requests[0].options["begin"] == "Hello"
+    assert service.requests[0].options["begun"] == "Hello"
     streamed = client.post("/v1/messages", json=body(messages=turns, stream=True)).text
     deltas = [json.loads(data) for name, data in parse_events(streamed) if name == "content_block_delta"]
     assert "".join(delta["delta"]["text"] for delta in deltas) == " there"
@@ -206,30 +207,19 @@ def streamed_blocks(client: TestClient, **fields: Any) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("begin", ["", "I say"])
 @pytest.mark.parametrize("reasoning", ["", "Hm."])
 @pytest.mark.parametrize("calls", [(), (CALL,)])
 def test_a_stream_has_the_blocks_of_the_whole_answer(
-    client: TestClient, service: FakeService, begin: str, reasoning: str, calls: tuple[ToolCall, ...]
+    client: TestClient, service: FakeService, reasoning: str, calls: tuple[ToolCall, ...]
 ) -> None:
-    turns = [*ASKED, *([{"role": "assistant", "content": begin}] if begin else [])]
     for text in ("", " \n", "a"):
         service.events = [
-            block(begin, reasoning), block(text), block("", "", calls),
-            Finished(result(text=begin + text, reasoning=reasoning, tool_calls=calls)),
+            block("", reasoning), block(text), block("", "", calls),
+            Finished(result(text=text, reasoning=reasoning, tool_calls=calls)),
         ]  # fmt: skip
-        whole = client.post("/v1/messages", json=body(messages=turns)).json()["content"]
+        whole = client.post("/v1/messages", json=body(messages=ASKED)).json()["content"]
         expected = [(part["type"], part.get("text", part.get("thinking", CALL.arguments))) for part in whole]
-        assert streamed_blocks(client, messages=turns) == expected
-
-
-def test_what_the_answer_begins_with_is_left_out_of_one_that_ends_within_it(
-    client: TestClient, service: FakeService
-) -> None:
-    service.events = [block("Hel"), Finished(result(text="Hel", finish_reason="length"))]
-    turns = [*ASKED, {"role": "assistant", "content": "Hello"}]
-    assert client.post("/v1/messages", json=body(messages=turns)).json()["content"] == [{"type": "text", "text": ""}]
-    assert streamed_blocks(client, messages=turns) == [("text", "")]
+        assert streamed_blocks(client, messages=ASKED) == expected
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
@@ -393,7 +383,7 @@ def test_errors_of_the_engine_name_the_fields_of_this_interface(
     response = client.post("/v1/messages", json=body(stream=stream))
     told = parse_events(response.text)[-1][1] if stream else response.text
     message = json.loads(told)["error"]["message"]
-    assert message == "the last message has 4 tokens, and max_tokens, of which they are a part, is 2"
+    assert message == "begin has 4 tokens, and max_tokens, of which they are a part, is 2"
 
 
 @pytest.mark.parametrize("kind", ["auto", "none"])

@@ -84,13 +84,12 @@ HALF = [{"role": "user", "content": "Say hello."}, {"role": "assistant", "conten
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_is_gone_on_with_and_what_was_there_left_out(
-    client: TestClient, service: FakeService, stream: bool
-) -> None:
+def test_an_answer_is_gone_on_with(client: TestClient, service: FakeService, stream: bool) -> None:
     asked = {"model": "mini", "messages": HALF, "continue_final_message": True, "add_generation_prompt": False}
+    service.events = [block(" there"), Finished(result(text=" there"))]
     response = client.post("/v1/chat/completions", json={**asked, "stream": stream, "n": 2})
     for request in service.requests:
-        assert request.options["begin"] == "Hello"
+        assert request.options["begun"] == "Hello"
         assert [message["role"] for message in cast("list[Any]", request.prompt)] == ["user"]
     if stream:
         chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
@@ -104,32 +103,9 @@ def test_an_answer_is_gone_on_with_and_what_was_there_left_out(
     assert texts == [" there"] * 2
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_reasoning_and_special_tokens_that_were_there_are_left_out_too(
-    client: TestClient, service: FakeService, stream: bool
-) -> None:
-    begun = "<bos><|channel>thought\nHm.<channel|>Hello"
-    service.events = [block("Hello", "Hm."), block(" there"), Finished(result(text="Hello there", reasoning="Hm."))]
-    said = [HALF[0], {"role": "assistant", "content": begun}]
-    asked = {"model": "mini", "messages": said, "continue_final_message": True, "stream": stream}
-    response = client.post("/v1/chat/completions", json=asked)
-    if stream:
-        chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
-        deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
-    else:
-        deltas = [choice["message"] for choice in response.json()["choices"]]
-    assert "".join(delta.get("content") or "" for delta in deltas) == " there"
-    assert not any(delta.get("reasoning_content") for delta in deltas)
-
-
-def test_what_was_there_counts_as_the_prompts(client: TestClient, service: FakeService) -> None:
-    begun = len(service.engine.tokenizer.encode("Hello"))
-    given = {"messages": HALF, "continue_final_message": True, "max_tokens": 9, "min_tokens": 2}
-    answer = ask(client, **given)
-    asked = service.requests[-1].options
-    assert (asked["max_new_tokens"], asked["min_new_tokens"]) == (9 + begun, 2 + begun)
-    taken = min(begun, 3)
-    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (11 + taken, 3 - taken)
+def test_a_beginning_may_follow_what_was_there(client: TestClient, service: FakeService) -> None:
+    given = options(client, service, messages=HALF, continue_final_message=True, diffusion={"begin": " you"})
+    assert given == {"begun": "Hello", "begin": " you"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +115,6 @@ def test_what_was_there_counts_as_the_prompts(client: TestClient, service: FakeS
         ({"messages": HALF[1:], "continue_final_message": True}, "continue_final_message"),
         ({"messages": HALF, "continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt"),
         ({"messages": HALF, "add_generation_prompt": False}, "add_generation_prompt"),
-        ({"messages": HALF, "continue_final_message": True, "diffusion": {"begin": "Hi"}}, "diffusion.begin"),
         (
             {"messages": [HALF[0], {"role": "assistant", "content": ""}], "continue_final_message": True},
             "continue_final_message",

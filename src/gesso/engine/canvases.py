@@ -94,7 +94,7 @@ class Canvases:
         self._response_prefix = response_prefix
         self._preceding = None
         if not config.penalties.neutral:
-            uncounted = {*special, *config.eos_token_ids, config.pad_token_id}
+            uncounted = {*special, shape.eos_token_id, config.pad_token_id}
             self._preceding = PrecedingText(config.penalties, prompt, uncounted, shape.vocab_size)
         self._generator = torch.Generator().manual_seed(seed)
 

@@ -28,6 +28,7 @@ class OutputAssembler:
         response_prefix: Sequence[int],
         last_pin: int,
         constraint: OutputConstraint | None,
+        begun: Sequence[int] = (),
     ) -> None:
         """
         Args:
@@ -35,11 +36,13 @@ class OutputAssembler:
             last_pin: position of the answer before which stop strings do not count; -1 where all count. They never
                 count in `response_prefix` nor before `min_new_tokens`.
             constraint: what the output has to satisfy.
+            begun: tokens of the answer before the output.
         """
         self._config = config
         self._special: Mapping[str, int] = tokenizer.special
         self.parser = OutputParser(tokenizer, config.stop, include_stop=config.include_stop)
         """Makes the tokens text, reasoning and calls."""
+        self.parser.pass_over(begun)
         self._response_prefix = tuple(response_prefix)
         self._last_pin = last_pin
         self._constraint = constraint

@@ -45,6 +45,8 @@ class PreparedRequest:
     prompt: PromptInput
     second: PromptInput | None
     """The prompt that guidance leads away from; None without guidance."""
+    begun: tuple[int, ...]
+    """Tokens of the answer that the client has; they are the prompt's last."""
     response_prefix: tuple[int, ...]
     """Tokens that the answer is made to begin with."""
     config: GenerationConfig
@@ -129,7 +131,7 @@ class PreparedRequest:
         if shape.block_length is not None:  # keys of a block are final when it is whole
             chunk = max(shape.block_length, chunk - chunk % shape.block_length)
         whole = self.prompt.followed_by(self.response_prefix)
-        output = OutputAssembler(config, self.tokenizer, self.response_prefix, last_pin(config), constraint)
+        output = OutputAssembler(config, self.tokenizer, self.response_prefix, last_pin(config), constraint, self.begun)
 
         def accepts(argmax_C: Tensor) -> bool:
             assert self.asked.accept is not None

@@ -65,7 +65,8 @@ class RequestBuilder:
         language = request_language(config, asked)
         if language is not None:
             _refuse_other_ends(config, language.option)
-        inputs = self._tokenise(prompt, asked, context)
+        begun = self._encode_begun(asked.begun, context)
+        inputs = self._tokenise(prompt, asked, context).followed_by(begun)
         check_settings(config, shape, self._tokenizer.special, asked)
         if asked.strict_schema and config.json_schema is None:
             raise OptionError("strict_schema needs json_schema", option="strict_schema")
@@ -84,12 +85,13 @@ class RequestBuilder:
         job = None
         if language is not None:
             fill = self.pad_fill
-            begun = leaves_open(response_prefix, self._tokenizer)
-            job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill, begun=begun)
+            open_thought = leaves_open((*begun, *response_prefix), self._tokenizer)
+            job = compile_constraint(language, asked.thinking, config, self._tokenizer, shape, fill, begun=open_thought)
 
         return PreparedRequest(
             prompt=inputs,
-            second=second,
+            second=None if second is None else second.followed_by(begun),
+            begun=begun,
             response_prefix=tuple(response_prefix),
             config=config,
             asked=asked,
@@ -135,11 +137,18 @@ class RequestBuilder:
     def _encode(self, name: str, text: str, context: ContextLimit) -> list[int]:
         return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
 
+    def _encode_begun(self, text: str, context: ContextLimit) -> tuple[int, ...]:
+        if not text:
+            return ()
+        name = "the beginning of the answer"
+        return tuple(self._reader.encode_typed(text, name, context.limit, option="begun"))
+
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: ContextLimit) -> Mapping[str, Any]:
         """Returns the options of a request whose canvases start from a predicted answer."""
         others = {
             "thinking": asked.thinking,
             "begin": asked.begin,
+            "a begun answer": asked.begun,
             "start_canvas": given.get("start_canvas"),
         }
         options, width = start_predicted(given, others, self._defaults, self._runner.config)

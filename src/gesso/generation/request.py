@@ -55,6 +55,14 @@ class RequestOptions:
         flag=None,
         group=ANSWER,
     )
+    begun: str = option(
+        "",
+        "What there is of the answer already: it is read behind the prompt and gone on with, and is no part of the "
+        "output.",
+        field=None,
+        flag=None,
+        group=ANSWER,
+    )
     begin: str = option(
         "", "What the answer is made to begin with; it is part of the output.", field="diffusion.begin", group=ANSWER
     )

@@ -103,9 +103,7 @@ class Asked:
         given = self.parsed.get("diffusion") or {}
         if self.path not in BEGUN or (self.parsed.get("n") or 1) != 1 or not isinstance(given, dict):
             return False
-        if any(given.get(name) for name in ("canvas", "start_canvas", "start_step")):
-            return False
-        if any(self.parsed.get(name) for name in ("prediction", "continue_final_message")):
+        if any(given.get(name) for name in ("canvas", "start_canvas", "start_step")) or self.parsed.get("prediction"):
             return False
         self._write({**self.parsed, "diffusion": {**given, "begin": text}})
         return True

@@ -32,10 +32,9 @@ from gesso.server.answers import (
 )
 from gesso.server.body import JsonRoute
 from gesso.server.chat_models import ChatRequest
-from gesso.server.choices import Begun, Choices
+from gesso.server.choices import Choices
 from gesso.server.chunks import completion_chunks
 from gesso.server.context import Context
-from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
 from gesso.server.report import LeadingSpace, choice_report, prediction_report, token_logprobs, usage
 from gesso.server.requests import wants_drafts
@@ -107,16 +106,8 @@ async def submit_chat(
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     engine = context.service.engine
     options = chat_options(body, engine)
-    begun = begun or body.begun
-    if begun and options.get("begin"):
-        raise ApiError(400, "diffusion.begin contradicts a last message of the assistant", param="diffusion.begin")
-    if begun:
-        options["begin"] = begun
-        tokens = await to_thread.run_sync(engine.tokenizer.encode, begun)
-        # Of the engine's answer it is a part, of the client's it is none.
-        for name in ("max_new_tokens", "min_new_tokens"):
-            if name in options:
-                options[name] += len(tokens)
+    if begun or body.begun:
+        options["begun"] = begun or body.begun
     messages = await to_thread.run_sync(template_messages, body.turns)
     prompt = await context.read_media(messages, http, media_options(options), places, since)
     drafts = wants_drafts(body.diffusion)
@@ -129,8 +120,6 @@ async def submit_chat(
         thinking=options.get("thinking", False),
         named=any(message.name is not None for message in body.turns if message.role != "tool"),
     )
-    if begun:
-        choices.begun = Begun(engine.tokenizer, tokens)
     return choices
 
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -30,8 +29,6 @@ from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.option_fields import in_fields, request_field
 from gesso.server.tracing import InferenceTrace
-from gesso.text.output import OutputParser
-from gesso.text.tokenizer import Tokenizer
 
 log = logging.getLogger("gesso.server")
 
@@ -60,8 +57,6 @@ class Choices:
         """Results of the choices that are finished."""
         self.warnings: tuple[str, ...] = ()
         """What a client should know of every one of them."""
-        self.begun: Begun | None = None
-        """What the client has of every answer: the events leave it out."""
 
     @classmethod
     async def submit(
@@ -189,7 +184,6 @@ class Choices:
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
         """
-        begun = [copy(self.begun) for _ in self.handles]
         while len(self.results) < len(self.handles):
             while not self._queue:
                 self._arrived.clear()
@@ -206,15 +200,11 @@ class Choices:
             if isinstance(event, Finished):
                 warnings = (*self.warnings, *event.result.warnings)
                 event = replace(event, result=replace(event.result, warnings=warnings))
-                if self.begun is not None:
-                    event = replace(event, result=self.begun.left_out(event.result))
                 self.results[choice] = event.result
                 self._record.add(event.result, counts_prompt=choice % self._of_prompt == 0)
                 if event.result.finish_reason == "cancelled":
                     self.cancel()
                     raise self._cancelled()
-            elif isinstance(event, BlockCommitted) and (left := begun[choice]) is not None:
-                event = left.pass_over(event)
             yield choice, event
 
     async def wait(self, receive: Receive) -> list[GenerationResult]:
@@ -252,43 +242,3 @@ class Choices:
         if self._record.outcome == "client_disconnected":
             return self._record.disconnected()
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")
-
-
-class Begun:
-    """Leaves what a client has of an answer out of what it is told: text, reasoning and calls."""
-
-    def __init__(self, tokenizer: Tokenizer, tokens: Sequence[int]) -> None:
-        parser = OutputParser(tokenizer)
-        for token in tokens:
-            parser.feed(token)
-        self._tokens = len(tokens)
-        self._text, self._reasoning, self._calls = parser.text, parser.reasoning, len(parser.tool_calls)
-
-    def pass_over(self, block: BlockCommitted) -> BlockCommitted:
-        """Returns the next block without what is left of it."""
-        text, self._text = _without(block.text, self._text)
-        reasoning, self._reasoning = _without(block.reasoning, self._reasoning)
-        calls, self._calls = block.tool_calls[self._calls :], max(0, self._calls - len(block.tool_calls))
-        return replace(block, text=text, reasoning=reasoning, tool_calls=calls)
-
-    def left_out(self, result: GenerationResult) -> GenerationResult:
-        """Returns the whole result without it; its tokens count as the prompt's."""
-        begun = min(self._tokens, len(result.token_ids))
-        return replace(
-            result,
-            text=_without(result.text, self._text)[0],
-            reasoning=_without(result.reasoning, self._reasoning)[0],
-            tool_calls=result.tool_calls[self._calls :],
-            token_ids=result.token_ids[begun:],
-            prompt_tokens=result.prompt_tokens + begun,
-            completion_tokens=result.completion_tokens - begun,
-        )
-
-
-def _without(text: str, begun: str) -> tuple[str, str]:
-    """`text` without as much of `begun` as it starts with, and what is left of that."""
-    if not begun or not text:
-        return text, begun
-    if text.startswith(begun):
-        return text[len(begun) :], ""
-    return ("", begun[len(text) :]) if begun.startswith(text) else (text, "")

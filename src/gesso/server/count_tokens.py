@@ -45,7 +45,8 @@ async def count_prompt(
     def count() -> int:
         thinking, tools = bool(options.get("thinking")), options.get("tools", ())
         prompt = engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len)
-        return len(prompt.ids) + len(engine.tokenizer.encode(begun or body.begun))
+        said = begun or body.begun
+        return len(prompt.ids) + (len(engine.prompts.encode_typed(said, "messages", None)) if said else 0)
 
     try:
         return await to_thread.run_sync(count)

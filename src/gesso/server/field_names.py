@@ -73,6 +73,5 @@ MESSAGES = FieldNames(
         "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
         "thinking_budget": "thinking",
         "reasoning_effort": "output_config.effort",
-        "begin": "the last message",
     },
 )

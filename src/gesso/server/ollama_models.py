@@ -97,7 +97,7 @@ class ModelOptions(Strict):
 
     @model_validator(mode="after")
     def _check_length(self) -> "ModelOptions":
-        if self.penalises and self.penalize_newline is False:
+        if self.penalises and self.penalize_newline is False and self.repeat_last_n != 0:
             raise contradiction("options.penalize_newline", "newlines are penalised as other tokens are")
         if self.num_predict == 0:
             raise contradiction("options.num_predict", "must be at least 1, or -1 or -2")

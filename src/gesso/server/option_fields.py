@@ -27,8 +27,8 @@ from gesso.server.schema import FirstError, TokenId
 
 M = TypeVar("M", bound=BaseModel)
 _BOUNDS = {"minimum": "ge", "above": "gt", "maximum": "le", "below": "lt"}
-_MODEL_FIELDS = {"adapter": "model"}
-"""Fields of options that are no keywords of a request."""
+_ELSEWHERE = {"adapter": "model", "begun": "messages"}
+"""Fields of a request that set what they do not name."""
 
 
 def field_of(name: str) -> Any:
@@ -111,7 +111,7 @@ def request_field(option: str | None) -> str | None:
     if option is None:
         return None
     row = engine_options().get(option)
-    return row.field if row is not None else _MODEL_FIELDS.get(option, option)
+    return _ELSEWHERE.get(option, option if row is None else row.field)
 
 
 def in_fields(message: str) -> str:

@@ -169,6 +169,14 @@ class OutputParser:
         """Tells whether the next token is part of the reasoning, or closes it."""
         return self._reasoning_decoder is not None
 
+    def pass_over(self, tokens: Sequence[int]) -> None:
+        """Reads tokens before the first that is told of: what they leave open the next ones go on with."""
+        self.watches_stops = False
+        for token in tokens:
+            self.feed(token)
+        self.watches_stops = True
+        self.text, self.reasoning, self.tool_calls, self.warnings, self.reasoning_tokens = "", "", (), (), 0
+
     def fork(self) -> "OutputParser":
         """Returns a parser that goes on from here by itself, at a cost that does not grow with the answer."""
         forked = copy(self)
