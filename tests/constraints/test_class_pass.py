@@ -15,7 +15,8 @@ from gesso.constraints.class_pass import ClassPass, TokenClasses
 from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
 from gesso.diffusion.canvas_state import Pins
-from gesso.diffusion.logits_processing import Ban, LogitsProcessing, processed_pass
+from gesso.diffusion.logits_changes import Ban
+from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.engine.constraint import CanvasConstraintState
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8

@@ -5,6 +5,6 @@ This package knows a `Denoiser` (a protocol), never a model. Samplers, schedules
 file each, which declares its own options and registers itself (see `gesso.options.registry`).
 
 `samplers/`, `schedules/` and `stopping/`; `noise_levels`; `canvas_state` (and when it starts again) -> `denoise` (one
-step of many); `logits_processing` with `guidance` and `penalties` of the `preceding_text`;
-`corruption`.
+step of many); `logits_processing` with `guidance` and `logits_changes`, such as `penalties` of the
+`preceding_text`; `corruption`.
 """

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.guidance import guided_scores
+from gesso.diffusion.logits_changes import Ban, LogitsChange
 from gesso.diffusion.logits_processing import (
     ROWS,
-    Ban,
-    LogitsChange,
     processed_log_probs,
     processed_pass,
 )

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.diffusion.guidance import Scores
+from gesso.diffusion.logits_changes import LogitsChange
 from gesso.diffusion.penalties import Penalties
 from gesso.diffusion.prediction import LogProbs
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass, pick_block
@@ -65,26 +66,6 @@ class LogitsProcessing:
         """Says whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
         cuts = self.top_p < 1 or self.top_k > 0 or self.min_p > 0
         return self.temperature not in (0, 1) or cuts or bool(self.bias) or not self.penalties.neutral
-
-
-class LogitsChange(Protocol):
-    """Changes the logits of a pass, each position's by what stands where."""
-
-    def apply(self, logits_RV: Tensor, rows: slice, /) -> None:
-        """Changes the biased logits of some positions, `rows` of those of the pass, in place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ban:
-    """Makes some tokens impossible at some positions."""
-
-    never_N: Tensor
-    """The positions, bool."""
-    tokens: Sequence[int]
-
-    def apply(self, logits_RV: Tensor, rows: slice) -> None:
-        for token in self.tokens:
-            logits_RV[:, token].masked_fill_(self.never_N[rows].to(logits_RV.device), -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
