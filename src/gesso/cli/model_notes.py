@@ -11,8 +11,7 @@ import typer
 from gesso.cli.output import note
 from gesso.errors import OptionError
 from gesso.generation import engine_options
-from gesso.generation.config import GUIDANCE, TOKENS
-from gesso.generation.table import DENOISING
+from gesso.generation.table import DENOISING, GUIDANCE, TOKENS
 from gesso.load_options import LoadOptions
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.untrained import untrained

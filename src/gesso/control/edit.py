@@ -20,8 +20,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.generation import engine_options, mode_of
-from gesso.generation.config import GUIDANCE
-from gesso.generation.table import DENOISING
+from gesso.generation.table import DENOISING, GUIDANCE
 from gesso.options import Integer, Number, Text
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer

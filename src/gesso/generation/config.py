@@ -8,20 +8,15 @@ rule. Their options are set and read here by their plain names, such as `Generat
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gesso.diffusion.penalties import Penalties
-from gesso.diffusion.samplers import Sampler
-from gesso.diffusion.schedules import Schedule
-from gesso.diffusion.stopping import StoppingRule
 from gesso.generation import bounds
 from gesso.generation.contradictions import given_constraints
-from gesso.generation.strategies import strategy_option
-from gesso.generation.strategy_config import StrategyConfig
-from gesso.generation.table import DENOISING, with_strategies
+from gesso.generation.denoising_config import DenoisingConfig
+from gesso.generation.table import ANSWER, CONSTRAINT, SAMPLING, TOKENS, with_strategies
 from gesso.options import (
     BiasMap,
-    IntegerOrWord,
     JsonSchema,
     Option,
     PinnedTokens,
@@ -31,126 +26,19 @@ from gesso.options import (
     option,
 )
 
-Mode = Literal["canvas", "ar", "auto"]
-Verify = int | Literal["auto", "exact"]
-CanvasWidths = Literal["full", "need", "auto"]
-ANSWER, SAMPLING, GUIDANCE = "Answer", "Sampling", "Guidance"
-CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
-
 
 @dataclass(frozen=True, slots=True, init=False)
-class GenerationConfig(StrategyConfig):
+class GenerationConfig(DenoisingConfig):
     """Configures how one request is denoised. Defaults are the published ones; a checkpoint's `generation_config.json`
     replaces them and a request overrides both.
 
-    Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule. The fields are
-    one list of declarations, in the order of `--help`: it is long, and stays in one place for that.
+    Besides its fields, those of a `DenoisingConfig` first, it takes and has the options of the chosen sampler, schedule
+    and stopping rule.
 
     Raises:
         OptionError: an option that does not exist or is not the chosen strategy's, or a value that is impossible.
     """
 
-    max_new_tokens: int = option(
-        256,
-        "Most tokens of the answer.",
-        unit="tokens",
-        minimum=1,
-        field="max_tokens",
-        file="generation_config.json",
-        group=ANSWER,
-    )
-    min_new_tokens: int = option(
-        0,
-        "Fewest tokens of the answer: none of them ends it, and no stop text counts in them.",
-        unit="tokens",
-        minimum=0,
-        field="min_tokens",
-        group=ANSWER,
-    )
-    max_denoising_steps: int = option(
-        48,
-        "Most denoising steps a canvas takes; token by token there are none.",
-        unit="steps",
-        minimum=1,
-        maximum=bounds.MOST_STEPS,
-        file="generation_config.json",
-        group=DENOISING,
-    )
-    restart_steps: int | None = option(
-        None,
-        "Steps after which a canvas that has not settled starts again from noise, and the schedule with it; "
-        "max_denoising_steps counts them all. Canvases that start from a given text do not.",
-        unit="steps",
-        minimum=1,
-        unset="never",
-        file="gesso.json",
-        group=DENOISING,
-    )
-    sampler: str = strategy_option(
-        "sampler",
-        "Which tokens of a step a canvas keeps, and what becomes of the others.",
-        file="generation_config.json",
-        group=DENOISING,
-    )
-    sampler_options: Sampler = None  # type: ignore[assignment]
-    """The sampler itself, its options set."""
-    schedule: str = strategy_option(
-        "schedule", "How the temperature falls from step to step.", file="gesso.json", group=DENOISING
-    )
-    schedule_options: Schedule = None  # type: ignore[assignment]
-    stopping: str = strategy_option(
-        "stopping", "When a canvas is done before its last step.", file="gesso.json", group=DENOISING
-    )
-    stopping_options: StoppingRule = None  # type: ignore[assignment]
-    canvas_length: int | None = option(
-        None,
-        "Tokens of a canvas: from 4 to the model's own number.",
-        unit="tokens",
-        minimum=1,
-        unset="the model's",
-        group=DENOISING,
-    )
-    canvas_width: CanvasWidths = option(
-        "full",
-        "Width of each canvas: full, need (no wider than what is left to write) or auto (starts with an eighth and "
-        f"doubles); never below {bounds.NARROWEST} tokens.",
-        group=DENOISING,
-    )
-    stop_at_end: bool = option(False, "Only what stands before the answer's end must settle.", group=DENOISING)
-    verify: Verify = option(
-        0,
-        "Rounds in which tokens that the causal pass disputes are redone before a canvas is committed; auto: one, past "
-        "canvas 1; exact: as many as it takes until every token is the causal pass's own.",
-        unit="rounds",
-        kind=IntegerOrWord(("auto", "exact"), "rounds", 0, bounds.MOST_ROUNDS),
-        file="gesso.json",
-        group=DENOISING,
-    )
-    verify_threshold: float | None = option(
-        None,
-        "By how much the causal pass must find another token likelier to dispute one.",
-        unit="nats",
-        minimum=0,
-        unset=f"{bounds.VERIFY_THRESHOLD:g}; 0 with verify exact",
-        group=DENOISING,
-    )
-    guidance_scale: float = option(
-        1.0,
-        "Classifier-free guidance: logits are those behind negative_prompt, plus so many times what the prompt adds to "
-        "them. 1 is none; others take a second pass a step.",
-        minimum=0,
-        maximum=bounds.MOST_GUIDANCE,
-        group=GUIDANCE,
-    )
-    guidance_start: float = option(
-        1.0, "Noise level, from 1 down to 0, from which guidance holds.", above=0, maximum=1, group=GUIDANCE
-    )
-    guidance_end: float = option(
-        0.0, "Noise level from which on it does not hold any more.", minimum=0, below=1, group=GUIDANCE
-    )
-    mode: Mode = option(
-        "canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", file="gesso.json", group=DENOISING
-    )
     temperature: float = option(
         1.0,
         "Sampling temperature: 1 is as trained, 0 takes the likeliest tokens. It multiplies the schedule's, at which "

@@ -8,8 +8,9 @@ from typing import Any
 
 from gesso.diffusion.guidance import Classifier
 from gesso.generation.bounds import MOST_LOGPROBS
-from gesso.generation.config import ANSWER, GUIDANCE, generation_options
+from gesso.generation.config import generation_options
 from gesso.generation.strategies import HOLDERS, STRATEGIES
+from gesso.generation.table import ANSWER, GUIDANCE
 from gesso.options import (
     Files,
     Function,

@@ -7,8 +7,9 @@ from functools import lru_cache
 from gesso.generation.strategies import STRATEGIES
 from gesso.options import Option, options_of
 
-DENOISING = "Denoising"
-"""The group of what says how a canvas is denoised."""
+ANSWER, SAMPLING, DENOISING, GUIDANCE = "Answer", "Sampling", "Denoising", "Guidance"
+CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
+"""Groups of options, as `--help` and the pages head them."""
 
 
 def with_strategies(config: type) -> Mapping[str, Option]:
