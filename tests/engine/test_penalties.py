@@ -63,6 +63,21 @@ def test_special_tokens_are_not_counted(tiny: Engine, mode: str) -> None:
     assert end in penalised.token_ids
 
 
+@pytest.mark.parametrize("stops", [(302,), (302, 8)])
+def test_words_that_end_an_answer_are_counted_as_others(tiny: Engine, stops: tuple[int, ...]) -> None:
+    options: dict[str, Any] = {"mode": "ar", "temperature": 0, "max_new_tokens": 2, "eos_token_ids": stops}
+    prompt = [2, *(302,) * 4, 301]
+    said = tiny.generate(prompt, logit_bias={302: 60.0}, **options).token_ids
+    assert said == (302,)
+    assert 302 not in tiny.generate(prompt, logit_bias={302: 60.0}, repetition_penalty=10.0, **options).token_ids
+
+
+def test_the_causal_pass_does_not_judge_what_it_knows_nothing_of(tiny: Engine) -> None:
+    options: dict[str, Any] = {"seed": 1, "max_new_tokens": 3 * CANVAS, "ignore_eos": True, "verify_threshold": 0.0}
+    assert any(tiny.generate(PROMPT, verify="auto", **options).verify_rounds)
+    assert tiny.generate(PROMPT, verify="auto", presence_penalty=2.0, **options).verify_rounds == ()
+
+
 def test_neighbours_change_nothing(tiny: Engine) -> None:
     asked: list[dict[str, Any]] = [
         {"prompt": PROMPT, "seed": seed, "max_new_tokens": 2 * CANVAS, **penalty}

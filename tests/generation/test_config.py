@@ -11,9 +11,11 @@ from gesso.diffusion.samplers import SAMPLERS
 from gesso.errors import OptionError
 from gesso.generation import (
     LARGEST_BIAS,
+    PENALTIES,
     GenerationConfig,
     RequestOptions,
     engine_options,
+    generation_options,
     mode_of,
     split_options,
 )
@@ -208,3 +210,10 @@ def test_a_mode_gives_way_to_what_needs_a_canvas_alone() -> None:
     assert mode_of(own, {"mode": "ar", "verify": 1}) == "ar"
     assert mode_of(GenerationConfig(), {"mode": None}) == mode_of(GenerationConfig(), {"verify": 1}) == "canvas"
     assert own.override(canvas=(None, 5), sampler="margin", restart_steps=4).mode == "canvas"
+
+
+def test_neutral_penalties_are_the_defaults() -> None:
+    rows = generation_options()
+    assert {name: rows[name].default for name in PENALTIES} == PENALTIES
+    assert GenerationConfig().penalties.neutral
+    assert not GenerationConfig(repetition_penalty=1.1).penalties.neutral

@@ -289,6 +289,11 @@ def test_generation_is_read_back(generation: GenerationConfig) -> None:
     assert read_generation_config(raw, PLAIN) == generation
 
 
+def test_what_left_to_right_sampling_has_is_left_aside_as_the_reference_does() -> None:
+    raw = {"repetition_penalty": 1.2, "min_new_tokens": 3, "temperature": 0.5, "top_k": 5}
+    assert read_generation_config(raw, PLAIN) == read_generation_config({}, PLAIN)
+
+
 def test_transformers_reads_the_generation_config() -> None:
     from transformers.models.diffusion_gemma.generation_diffusion_gemma import DiffusionGemmaGenerationConfig
 

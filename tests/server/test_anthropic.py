@@ -355,6 +355,8 @@ def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
     with anthropic.Anthropic(base_url=mini_url, api_key="none", max_retries=0) as client:
         counted = [client.messages.count_tokens(model="mini", **turns).input_tokens for turns in TURNS]
         used = [client.messages.create(model="mini", max_tokens=2, **turns).usage for turns in TURNS]
+        with client.messages.stream(model="mini", max_tokens=2, **TURNS[2]) as stream:
+            opened = next(event.message.usage for event in stream if event.type == "message_start")
         with pytest.raises(anthropic.NotFoundError, match="no model"):
             client.messages.count_tokens(model="gpt-4", messages=ASKED)
         with pytest.raises(anthropic.BadRequestError, match="unknown field max_tokens"):
@@ -362,6 +364,7 @@ def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
         with pytest.raises(anthropic.BadRequestError, match="more than"):
             client.messages.count_tokens(model="mini", messages=[{"role": "user", "content": "x " * 100_000}])
     assert counted == [usage.input_tokens + usage.cache_read_input_tokens for usage in used]
+    assert opened.input_tokens == counted[2]
     # What is begun counts; with no call allowed, tools are not told of.
     assert len(set(counted)) == len(counted)
     assert counted[2] == counted[4] + 1

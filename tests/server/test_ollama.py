@@ -343,6 +343,8 @@ def test_log_probabilities_that_cannot_be(client: TestClient) -> None:
     assert "needs logprobs: true" in refused("/api/chat", messages=ASKED, top_logprobs=2)
     assert "20" in refused("/api/chat", messages=ASKED, logprobs=True, top_logprobs=21)
     assert "suffix" in refused("/api/generate", prompt="a", suffix="b", logprobs=True)
+    said = refused("/api/generate", prompt="a", suffix="b", options={"repeat_penalty": 1.1})
+    assert said.startswith("options: penalties do not go with suffix")
 
 
 def test_what_clients_of_before_send_is_taken(client: TestClient, service: FakeService) -> None:

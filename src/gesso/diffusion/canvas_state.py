@@ -16,12 +16,12 @@ from gesso.diffusion.guidance import Guidance
 from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing
 from gesso.diffusion.preceding_text import Penalty, PrecedingText
 from gesso.diffusion.prediction import Prediction
+from gesso.diffusion.probe import Probe
 from gesso.diffusion.samplers import SAMPLERS, Sampler, first_canvas, next_canvas
 from gesso.diffusion.schedules import SCHEDULES, Schedule
 from gesso.diffusion.step import CanvasInfo, CanvasShape, StartTokens, StepInfo
 from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
 from gesso.errors import NotANumberError
-from gesso.nn.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class DenoisingRules:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """Holds some positions of a canvas at given tokens; all are CPU tensors [C].
+    """Holds some positions of a canvas at given tokens, and keeps some from others; all are CPU tensors [C].
 
     A pinned position enters the model as itself in every step, is never re-noised, is certain to the sampler and to the
     stopping rule, and is what is emitted. What the model itself would say there only conditions the next step.
@@ -77,24 +77,6 @@ class Pins:
     """Free positions that must not be any of `banned`, bool."""
     banned: tuple[int, ...]
     """Token ids, such as those that would end the text before a later pin."""
-
-
-@dataclass(slots=True)
-class Probe:
-    """Asks the first step for the probabilities of some beginnings of the canvas."""
-
-    sequences: tuple[tuple[int, ...], ...]
-    logprobs: tuple[float, ...] = ()
-    """Nats, one for each sequence: the sum over its tokens of each position's own log-probability, untempered. Empty
-    before the first step."""
-
-    def read(self, vocabulary: Vocabulary, hidden_CD: Tensor) -> None:
-        """Computes the log-probabilities from the hidden states of the canvas, [C, D]."""
-        longest = max(len(sequence) for sequence in self.sequences)
-        scores_PV = vocabulary.logits(hidden_CD[:longest]).log_softmax(dim=-1)
-        self.logprobs = tuple(
-            float(scores_PV[torch.arange(len(sequence)), torch.tensor(sequence)].sum()) for sequence in self.sequences
-        )
 
 
 class CanvasState:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from gesso.config import ModelShape
-from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
 from gesso.diffusion.preceding_text import PrecedingText
+from gesso.diffusion.probe import Probe
 from gesso.diffusion.step import CanvasShape, StartTokens
 from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint

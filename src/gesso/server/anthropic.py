@@ -34,8 +34,7 @@ def anthropic_routes(context: Context) -> APIRouter:
     async def messages(body: MessagesRequest, http: HttpRequest) -> Response:
         """Answers messages in Anthropic's form, whole or as a stream of events."""
         with MESSAGES.told():
-            request, begin = chat_request(body)
-            choices = await submit_chat(context, request, http, begin, image_places(body))
+            choices = await submit_chat(context, chat_request(body), http, image_places(body))
         reader = _Reader(body.model)
         if body.stream:
             return EventStream(choices, reader.events(choices), failure=_failure, last=b"")

@@ -22,21 +22,22 @@ from gesso.server.messages import EFFORT, MOST_THINKING
 from gesso.server.requests import diffusion_given
 
 
-def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
-    """Makes a chat completion of the same, and finds what its answer begins with: the last message, where it is one.
+def chat_request(body: MessagesRequest) -> ChatRequest:
+    """Makes a chat completion of the same; a last message of the assistant is gone on with.
 
     Raises:
         ApiError: what has no place there.
     """
-    turns, begin = list(body.messages), ""
-    if isinstance(turns[-1], AssistantTurn):
-        last = turns.pop()
+    turns, continued = list(body.messages), False
+    if isinstance(last := turns[-1], AssistantTurn):
         if any(isinstance(block, ToolUseBlock) for block in last.content):
             raise ApiError(
                 400, "messages: the last one calls a tool, so a message with its result follows", param="messages"
             )
-        begin = _text(last.content)
-        if not turns:
+        continued = bool(_text(last.content))
+        if not continued:
+            turns.pop()
+        if len(body.messages) == 1:
             raise ApiError(400, "messages: the first one is the user's", param="messages")
     messages = [{"role": "system", "content": _text(body.system)}] if body.system else []
     for turn in turns:
@@ -44,6 +45,7 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
     given: dict[str, Any] = {
         "model": body.model,
         "messages": messages,
+        "continue_final_message": continued,
         "max_tokens": body.max_tokens,
         "stream": body.stream,
         "stop": body.stop_sequences,
@@ -56,7 +58,7 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
     if wanted is not None:
         schema = {"name": "answer", "schema": wanted.schema_}
         given["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return checked(ChatRequest, given), begin
+    return checked(ChatRequest, given)
 
 
 def image_places(body: Conversation) -> list[str]:

@@ -89,13 +89,10 @@ def chat_routes(context: Context) -> APIRouter:
     return router
 
 
-async def submit_chat(
-    context: Context, body: ChatRequest, http: HttpRequest, begun: str = "", places: Sequence[str] = ()
-) -> Choices:
+async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str] = ()) -> Choices:
     """Queues the choices of a chat completion; other interfaces to conversations make such a body of their own.
 
     Args:
-        begun: what the client has of the answer; it is no part of what is told.
         places: where each image stands in the body that the client sent, in order.
 
     Raises:
@@ -106,8 +103,6 @@ async def submit_chat(
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     engine = context.service.engine
     options = chat_options(body, engine)
-    if begun or body.begun:
-        options["begun"] = begun or body.begun
     messages = await to_thread.run_sync(template_messages, body.turns)
     prompt = await context.read_media(messages, http, media_options(options), places, since)
     drafts = wants_drafts(body.diffusion)

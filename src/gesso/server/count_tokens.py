@@ -25,13 +25,10 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
-async def count_prompt(
-    context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str], begun: str = ""
-) -> int:
+async def count_prompt(context: Context, body: ChatRequest, http: HttpRequest, places: Sequence[str]) -> int:
     """Counts the tokens of a chat completion's prompt.
 
     Args:
-        begun: what the client has of the answer, which counts.
         places: where each image stands in the body that the client sent, in order.
 
     Raises:
@@ -45,8 +42,8 @@ async def count_prompt(
     def count() -> int:
         thinking, tools = bool(options.get("thinking")), options.get("tools", ())
         prompt = engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len)
-        said = begun or body.begun
-        return len(prompt.ids) + (len(engine.prompts.encode_typed(said, "messages", None)) if said else 0)
+        begun = engine.prompts.encode_typed(body.begun, "messages", None) if body.begun else []
+        return len(prompt.ids) + len(begun)
 
     try:
         return await to_thread.run_sync(count)
@@ -64,7 +61,7 @@ def count_routes(context: Context) -> APIRouter:
         context.adapter(body.model)
         fields = body.model_dump(by_alias=True, exclude_unset=True)
         with MESSAGES.told():
-            request, begun = chat_request(checked(MessagesRequest, {**fields, "max_tokens": context.max_model_len}))
-        return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body), begun))
+            request = chat_request(checked(MessagesRequest, {**fields, "max_tokens": context.max_model_len}))
+        return InputTokens(input_tokens=await count_prompt(context, request, http, image_places(body)))
 
     return router

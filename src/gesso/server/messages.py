@@ -158,6 +158,7 @@ def chat_options(request: ChatRequest, engine: Engine) -> dict[str, Any]:
         options["prediction"] = text
     if request.mm_processor_kwargs is not None:
         options |= request.mm_processor_kwargs.options()
+    options["begun"] = request.begun or None
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
     thinking = _thinking(

@@ -121,14 +121,15 @@ def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
 
 def _penalties(options: ModelOptions) -> dict[str, Any]:
     """What there is of penalties, and what they look at."""
-    given = {
-        "repetition_penalty": options.repeat_penalty,
-        **options.model_dump(include={"frequency_penalty", "presence_penalty"}),
-    }
-    window = LAST_N if options.repeat_last_n is None else options.repeat_last_n
-    if window == 0 or not options.penalises:
+    if not options.penalises:
         return {}
-    return {**given, "penalty_window": None if window == -1 else window}
+    last = LAST_N if options.repeat_last_n is None else options.repeat_last_n
+    return {
+        "repetition_penalty": options.repeat_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "presence_penalty": options.presence_penalty,
+        "penalty_window": None if last == -1 else last,
+    }
 
 
 def _outputs(body: OllamaRequest) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gesso.server.option_fields import field_of, shared_rows, with_options
 from gesso.server.requests import Diffusion, wants_drafts
 from gesso.server.schema import FirstError, FunctionName, JsonObject, NonEmpty, Stop, Strict, contradiction, only
 
-_SHARED = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty")
+_SHARED = ("temperature", "top_p", "top_k", "min_p")
 LAST_N = 64
 """Tokens that penalties look at by default."""
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
@@ -71,6 +71,8 @@ class ModelOptions(Strict):
     """Tokens that there must be room for."""
     stop: Stop | None = None
     repeat_penalty: Annotated[float, field_of("repetition_penalty")] | None = None
+    frequency_penalty: Annotated[float, field_of("frequency_penalty")] | None = None
+    presence_penalty: Annotated[float, field_of("presence_penalty")] | None = None
     repeat_last_n: Annotated[int, Field(ge=-1, lt=2**31)] | None = None
     """Tokens before that penalties look at, 64 where nothing is said; -1: all, 0: there is no penalty."""
     penalize_newline: bool | None = None
@@ -91,13 +93,13 @@ class ModelOptions(Strict):
 
     @property
     def penalises(self) -> bool:
-        """Says whether a penalty is given that changes anything, whatever the window."""
-        given = (self.repeat_penalty, getattr(self, "frequency_penalty", None), getattr(self, "presence_penalty", None))
-        return any(value not in (None, none) for value, none in zip(given, (1, 0, 0), strict=True))
+        """Says whether a penalty is given that changes anything."""
+        given = self.repeat_penalty not in (None, 1) or self.frequency_penalty or self.presence_penalty
+        return bool(given) and self.repeat_last_n != 0
 
     @model_validator(mode="after")
     def _check_length(self) -> "ModelOptions":
-        if self.penalises and self.penalize_newline is False and self.repeat_last_n != 0:
+        if self.penalises and self.penalize_newline is False:
             raise contradiction("options.penalize_newline", "newlines are penalised as other tokens are")
         if self.num_predict == 0:
             raise contradiction("options.num_predict", "must be at least 1, or -1 or -2")
@@ -183,6 +185,8 @@ class OllamaGenerateRequest(OllamaRequest):
             raise contradiction("think", "does not go with raw: there is no template to ask for it")
         if self.images and (self.raw or self.suffix):
             raise contradiction("images", "goes with the template alone: neither with raw nor with suffix")
+        if self.suffix and self.options is not None and self.options.penalises:
+            raise contradiction("options", "penalties do not go with suffix: the text between is filled in")
         if self.suffix and (self.system or self.format or self.think or self.logprobs):
             raise contradiction("suffix", "goes with a prompt alone: the text between them is filled in as it is")
         return self
