@@ -1,5 +1,6 @@
 """Answers of which the client has the beginning."""
 
+import re
 from typing import Any
 
 import pytest
@@ -41,6 +42,11 @@ def test_calls_and_text_that_were_there_are_not_told(tiny: Engine) -> None:
     plain = tiny.generate("hi", begun=f"fig{call}pear", **OPTIONS)
     assert plain.tool_calls == ()
     assert not plain.text.startswith("fig")
+
+
+def test_a_constraint_holds_behind_it(tiny: Engine) -> None:
+    result = tiny.generate("hi", begun="pear", regex="[a-c]{2,5}", **OPTIONS)
+    assert re.fullmatch("[a-c]{2,5}", result.text)
 
 
 def test_penalties_take_it_for_the_prompt(tiny: Engine) -> None:
