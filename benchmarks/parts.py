@@ -30,7 +30,6 @@ from _fullsize import INT4, published_config, write
 from gesso.bench.cells import Cell
 from gesso.bench.floor import step_work
 from gesso.kernels import host
-from gesso.models import block as layer
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import read_config
 from gesso.models.loading import load_folder, stored_quantization
@@ -103,7 +102,8 @@ def measure(model: DiffusionGemma, mode: str, repeats: int) -> dict[str, float]:
         meter.watch(model.layers[number], "forward", kind)
     for kernel in FUSED if host.available() else ():
         meter.watch(import_module("gesso.kernels.host.normed"), kernel, f"all layers {kernel}")
-    meter.watch(layer, "multiply_few", "all layers scores of experts")
+    for block in model.layers:
+        meter.watch(block.router.proj, "forward", "all layers scores of experts")
     meter.watch(model.vocabulary, "predict", "vocabulary")
     width = 1 if mode == "ar" else CANVAS
     model.layers[0].register_forward_hook(lambda *_: None)  # a layer that is observed goes by its own code

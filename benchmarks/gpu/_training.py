@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from gesso.nn import gpu_blocks, gpu_training
-from gesso.nn.experts import Experts, mix_experts, mix_in_training
+from gesso.nn.experts import Experts
+from gesso.nn.mixtures import mix_experts, mix_in_training
 from gpu._measuring import distance, grouped_by, milliseconds
 
 EPS = 1e-6

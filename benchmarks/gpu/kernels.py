@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from gesso.bench.floor import Rates
 from gesso.bench.machine import describe_machine, measure_rates
 from gesso.nn import vocabulary as vocabulary_module
-from gesso.nn.experts import mix_experts, mix_grouped
+from gesso.nn.mixtures import mix_experts, mix_grouped
 from gesso.nn.quant import base as quant_base
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.fp8 import FP8

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gesso.nn import fused_norms, small_products
+from gesso.nn import fused_norms
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
 
@@ -28,7 +28,6 @@ def other_default(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     def change() -> None:
         torch.set_default_dtype(request.param)
         fused_norms.agree.cache_clear()
-        small_products._block.cache_clear()
         for module in (packed, bfloat16):
             monkeypatch.setattr(module, "_kept", module._Kept())
 
@@ -41,11 +40,12 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def products() -> list[Tensor]:
-    """Products by matrices of 8, 4 and 16 bits, and the first two matrices."""
+    """Products by matrices of 8, 4, 16 and 32 bits, and the first two matrices."""
     x, weight = random(5, WIDTH), random(48, WIDTH, seed=1)
     eight, four = pack.pack_int8(weight)[0], pack.pack_int4(weight, 32)[0]
     wide = bfloat16.matmul(x.bfloat16(), weight.bfloat16())
-    return [packed.matmul(x, "int8", eight), packed.matmul(x, "int4", four), *eight, *four, wide]
+    whole = packed.matmul(x, "fp32", (weight,))
+    return [packed.matmul(x, "int8", eight), packed.matmul(x, "int4", four), *eight, *four, wide, whole]
 
 
 def norms() -> list[Tensor]:
@@ -54,12 +54,6 @@ def norms() -> list[Tensor]:
     added = normed.add_norm(x, x, weight, (weight, weight, weight), 1e-6, 0.7)
     mixed = fused_norms.mix_neighbours(x, shares)
     return [normed.norm(x, weight, 1e-6), *added, normed.mix_rows(x, shares), mixed, torch.tensor(fused_norms.agree())]
-
-
-def small() -> list[Tensor]:
-    """Few rows times a small matrix, in blocks."""
-    x, weight = random(3, WIDTH), random(32, WIDTH, seed=1)
-    return [small_products._multiply(x, weight, block) for block in (WIDTH, 64)]
 
 
 def vocabulary() -> list[Tensor]:
@@ -73,7 +67,7 @@ def vocabulary() -> list[Tensor]:
     return [getattr(each, name) for each in found for name in names if getattr(each, name) is not None]
 
 
-@pytest.mark.parametrize("compute", [products, norms, small, vocabulary])
+@pytest.mark.parametrize("compute", [products, norms, vocabulary])
 @torch.no_grad()
 def test_the_bits_are_those_under_float32(
     compute: Callable[[], list[Tensor]], other_default: Callable[[], None]

@@ -35,7 +35,8 @@ def random(*shape: int) -> torch.Tensor:
 
 def products() -> list[torch.Tensor]:
     rows = random(7, 256)
-    return [packed.matmul(rows, form.kernel, form.quantize(random(37, 256))) for form in FORMS]
+    made = [packed.matmul(rows, form.kernel, form.quantize(random(37, 256))) for form in FORMS]
+    return [*made, packed.matmul(rows, "fp32", (random(37, 256),))]
 
 
 def between_products() -> list[torch.Tensor]:

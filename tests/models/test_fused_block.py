@@ -87,10 +87,8 @@ def test_a_token_has_the_same_bits_by_any_number_of_threads(
     packed: DiffusionGemma, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gesso.kernels.host import packed as products
-    from gesso.nn import small_products
 
     monkeypatch.setattr(products, "MULTIPLIED_ALONE", 0)
-    monkeypatch.setattr(small_products, "ALONE", 0)
     before, found = torch.get_num_threads(), list[list[Tensor]]()
     for count in (1, threads):
         torch.set_num_threads(count)

@@ -23,6 +23,7 @@ from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.token_steps import TokenSteps
+from gesso.nn import float32_products
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
@@ -35,13 +36,17 @@ SHAPE = Shape(
     layers="ssf", hidden=128, mlp=192, heads=4, kv_heads=2, head_dim=32, full_head_dim=64, full_kv_heads=1,
     experts=16, top_k=3, expert_size=64, window=6, canvas=8, partial_rotary_factor=0.25,
 )  # fmt: skip
-FORMS: list[tuple[Format, Format]] = [
-    (Int4(), Int4()), (Int8(), Int4(32)), (NF4(), Int8()), (FP8(), NVFP4()), (Int4(), FP8()),
+FORMS: list[tuple[Format | None, Format | None]] = [
+    (Int4(), Int4()), (Int8(), Int4(32)), (NF4(), Int8()), (FP8(), NVFP4()), (Int4(), FP8()), (None, None),
+    (None, Int4()), (Int8(), None),
 ]  # fmt: skip
+"""Of linear layers and of experts; None leaves them as they are."""
 
 
-def packed(dense: Format, experts: Format, shape: Shape = SHAPE, seed: int = 0) -> DiffusionGemma:
+def packed(dense: Format | None, experts: Format | None, shape: Shape = SHAPE, seed: int = 0) -> DiffusionGemma:
     whole, model = random_model(shape, seed), random_model(shape, seed)
+    if dense is experts is None:
+        return model.requires_grad_(False)
     replaced = replace_layers(model, Quantization(dense, experts))
     tensors = {
         name: part
@@ -87,10 +92,12 @@ def listed(model: DiffusionGemma) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("dense", "experts"), FORMS, ids=lambda form: f"{form.kernel}{getattr(form, 'group_size', '')}"
+    ("dense", "experts"), FORMS, ids=lambda form: form and f"{form.kernel}{getattr(form, 'group_size', '')}"
 )
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_steps_give_the_bits_of_the_layers(dense: Format, experts: Format, threads: int, ordinary: Ordinary) -> None:
+def test_steps_give_the_bits_of_the_layers(
+    dense: Format | None, experts: Format | None, threads: int, ordinary: Ordinary
+) -> None:
     model, before = packed(dense, experts), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -128,8 +135,9 @@ def test_steps_serve_any_sequence_by_turns(ordinary: Ordinary) -> None:
         assert torch.equal(torch.cat(found[number::2]), ordinary(model, 10, prompt)[0])
 
 
-def test_a_token_alone_has_the_bits_that_it_has_beside_another() -> None:
-    model = packed(Int4(), Int8())
+@pytest.mark.parametrize("form", [Int8(), None])
+def test_a_token_alone_has_the_bits_that_it_has_beside_another(form: Format | None) -> None:
+    model = packed(Int4() if form else None, form)
     alone, _ = encoded(model, 5)
     caches = [model.new_cache(1), model.new_cache(1)]
     for cache, prompt in zip(caches, (4, 7), strict=True):
@@ -200,16 +208,22 @@ def test_adapters_and_observers_are_asked_as_ever(ordinary: Ordinary) -> None:
     ],
 )
 def test_odd_shapes_give_the_bits_of_the_layers(shape: dict[str, int], ordinary: Ordinary) -> None:
-    """Where a matmul library's bits cannot be had, or a product has a bias, layers do it themselves."""
+    """Where a product has a bias, or a key head many query heads, layers do it themselves."""
     model = packed(Int8(), Int8(), Shape(**{**vars(SHAPE), **shape}))
     assert torch.equal(encoded(model)[0], ordinary(model)[0])
-    assert listed(model) == ({"bias", "experts", "heads"}.isdisjoint(shape))
+    assert listed(model) == ({"bias", "heads"}.isdisjoint(shape))
 
 
-def test_whole_weights_have_no_steps() -> None:
-    model = random_model(SHAPE)
+def test_whole_weights_that_no_kernel_reads_have_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(Shape(**{**vars(SHAPE), "hidden": 96}))
     encoded(model)
     assert model._token_steps is None
+    model = random_model(SHAPE)
+    monkeypatch.setattr(float32_products, "LARGEST", SHAPE.hidden * SHAPE.mlp - 1)
+    float32_products._fits.cache_clear()
+    encoded(model)
+    assert not listed(model)
+    float32_products._fits.cache_clear()
 
 
 def test_copies_list_steps_of_their_own() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gesso.kernels import host
 from gesso.kernels.host import amx, bfloat16, bfloat16_amx
 from gesso.kernels.host.bfloat16 import serves_processor
-from gesso.nn import bfloat16_products, experts, linear
+from gesso.nn import bfloat16_products, linear
 from gesso.nn.bfloat16_products import multiply, served
 from gesso.nn.experts import Experts, Router
 from gesso.nn.linear import Linear
@@ -68,7 +68,7 @@ def test_a_layer_is_nearer_to_exact_than_by_the_library(biased: bool, monkeypatc
     layer, x = filled(Linear(1088, 72, bias=biased)), numbers(2, 40, 1088)
     with torch.inference_mode():
         found = layer(x)
-        monkeypatch.setattr(linear, "served", lambda *_: False)
+        monkeypatch.setattr(bfloat16_products, "served", lambda *_: False)
         by_library, wanted = layer(x), nn.functional.linear(x.double(), layer.weight.double())
         if biased:
             wanted = wanted + layer.bias
@@ -86,7 +86,7 @@ def test_experts_in_one_call_are_those_one_by_one_and_tokens_stand_alone(monkeyp
         whole = mixture(x, weights, chosen)
         for part in (slice(0, 1), slice(7, 12), slice(20, 84)):
             assert torch.equal(mixture(x[part], weights[part], chosen[part]), whole[part])
-        monkeypatch.setattr(experts, "served", lambda *_: False)
+        monkeypatch.setattr(bfloat16_products, "served", lambda *_: False)
         assert torch.equal(mixture(x, weights, chosen), whole)
 
 
@@ -99,7 +99,7 @@ def test_the_table_scores_and_mixes_by_kernels(monkeypatch: pytest.MonkeyPatch) 
         asked.append(weight.shape)
         return multiply(x, weight, bias)
 
-    monkeypatch.setattr(linear, "multiply", counted)
+    monkeypatch.setattr(bfloat16_products, "multiply", counted)
     with torch.inference_mode():
         part = table.slice(0, 192)
         torch.testing.assert_close(part.scores(hidden), hidden @ table.weight[:192].T)

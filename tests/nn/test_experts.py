@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.nn import experts as experts_module
+from gesso.nn import mixtures
 from gesso.nn.experts import Experts, Router
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
@@ -47,8 +47,8 @@ def test_experts_equal_a_loop(tokens: int, count: int, data: st.DataObject) -> N
     weights = torch.rand(tokens, top_k, generator=generator)
     numbers = torch.stack([torch.randperm(allowed, generator=generator)[:top_k] for _ in range(tokens)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "FINE", fine)
-        patch.setattr(experts_module, "pass_multiple", lambda device: fine)
+        patch.setattr(mixtures, "FINE", fine)
+        patch.setattr(mixtures, "pass_multiple", lambda device: fine)
         found = experts(x, weights, numbers)
     assert torch.allclose(found, slowly(experts, x, weights, numbers), atol=1e-4)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.nn import fused_norms
-from gesso.nn.experts import weighted
+from gesso.nn.mixtures import weighted
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
 

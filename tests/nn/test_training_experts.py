@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.nn import compiled_training
-from gesso.nn.experts import Experts, _rows_of_few_shapes
+from gesso.nn.experts import Experts
+from gesso.nn.mixtures import rows_of_few_shapes
 
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
@@ -84,7 +85,7 @@ def test_under_autocast_products_alone_are_narrow() -> None:
 
 @pytest.mark.parametrize(("load", "rows"), [(0, 32), (900, 32), (1100, 64), (5376, 256), (8192, 512)])
 def test_rows_of_experts_take_few_shapes(load: int, rows: int) -> None:
-    assert _rows_of_few_shapes(load) == rows
+    assert rows_of_few_shapes(load) == rows
 
 
 def test_gradients_of_gradients_are_made_by_array_operations() -> None:

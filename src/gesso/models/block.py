@@ -19,7 +19,6 @@ from gesso.nn.mlp import MLP
 from gesso.nn.narrow_training import narrow_heads, narrow_mlp, narrow_norm, trains_narrow
 from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
-from gesso.nn.small_products import multiply_few
 from gesso.nn.training_norms import add_attended, add_branches
 
 _NORMS = (
@@ -103,7 +102,7 @@ class Block(nn.Module):
             x_ND, attended, after, weights_of, eps, router.root
         )
         dense = self.mlp(for_mlp)
-        weights, experts = router.choose(multiply_few(router.proj, for_router))
+        weights, experts = router.choose(router.proj(for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
         return fused_norms.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, scalar)
 

@@ -19,11 +19,11 @@ from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.flat_rows import PlacedEmbeddings, attend_by_row, longest_of, place_images
 from gesso.models.offload_plan import OffloadPlan
 from gesso.models.token_steps import TokenSteps
+from gesso.nn.host_kernels import keeps_rows_apart
 from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.pass_threads import in_few_rows, packed_pass
-from gesso.nn.quant.layers import keeps_rows_apart
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
 from gesso.nn.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""Runs the layers for a single token as one list of compiled steps: on a CPU, over packed weights.
+"""Runs the layers for a single token as one list of compiled steps: on a CPU, over weights that kernels read.
 
 Between the products of a token stand some twenty small operations a layer, each of which takes longer to be called from
 Python than to compute. Here all of them write to memory of their own, and their addresses are listed once; from token
@@ -19,20 +19,18 @@ import torch
 from torch import Tensor, nn
 
 from gesso.config import AttentionKind
-from gesso.kernels import host
 from gesso.kernels.host.threads import product_threads
 from gesso.models.block import Block
 from gesso.models.cache import SequenceCache
 from gesso.nn.attention import Attention
-from gesso.nn.experts import Router
+from gesso.nn.experts import Experts, Router
 from gesso.nn.fused_norms import agree
 from gesso.nn.linear import Linear
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
-from gesso.nn.small_products import multiplies_few, small_job
 
-PLAIN = (Block, Attention, MLP, Router, RMSNorm, Linear, QuantizedLinear, QuantizedExperts)
+PLAIN = (Block, Attention, MLP, Router, RMSNorm, Linear, Experts, QuantizedLinear, QuantizedExperts)
 """What a layer may be made of; another kind of module, an adapter's say, computes something else."""
 WHOLE = 16
 """Features that kernels take at a time."""
@@ -169,22 +167,20 @@ class TokenSteps:
         from gesso.kernels.host.library import norms
         from gesso.kernels.host.step_kernels import step_kernels
 
-        kernels, router, experts = norms(), block.router, cast("QuantizedExperts", block.experts)
+        kernels, router, experts = norms(), block.router, block.experts
         count, (width, _) = router.top_k, experts.shapes[0]
-        scores, weights = self._room(experts.num_experts), self._room(count)
-        words, units, shared = small_job(for_router[None], router.proj.weight, scores)
-        self._step(kernels.small_product.address, words, units, shared=shared)
+        (scores,), weights = self._multiply(for_router, (router.proj,)), self._room(count)
         chosen = torch.empty(count, dtype=torch.int64, device="cpu")
         self._held.append(chosen)
         self._call(kernels.choose, (scores, router.per_expert_scale, weights, chosen, 0, 1, experts.num_experts, count))
         first, second = (array("q", [0, 1, 0, 0] * count) for _ in range(2))
         lists = (chosen, first.buffer_info()[0], second.buffer_info()[0], count)
         self._call(step_kernels().list_pieces, lists)
-        (both,) = self._product(x[None], [experts.parts("gate_up")], experts.form.kernel, first, count)
+        (both,) = self._product(x[None], [experts.parts("gate_up")], experts.kernel, first, count)
         gated = self._room(count, width // 2)
         up = both.data_ptr() + _BYTES * (width // 2)
         self._call(kernels.gated, (both, up, gated, 0, count, width // 2, width))
-        (out,) = self._product(gated, [experts.parts("down")], experts.form.kernel, second, count)
+        (out,) = self._product(gated, [experts.parts("down")], experts.kernel, second, count)
         mixed = self._room(out.shape[1])
         self._call(kernels.mix_rows, (out, weights, mixed, 0, 1, out.shape[1], count))
         return mixed
@@ -194,8 +190,8 @@ class TokenSteps:
         from gesso.kernels.host.library import best_dot
         from gesso.kernels.host.packed import pieces_of
 
-        alike = cast("Sequence[QuantizedLinear]", layers)
-        matrices, name = [layer.packed for layer in alike], alike[0].form.kernel
+        alike = cast("Sequence[Linear | QuantizedLinear]", layers)
+        matrices, name = [layer.packed for layer in alike], alike[0].kernel
         return [out[0] for out in self._product(x_D[None], matrices, name, pieces_of((1,), best_dot()), 1)]
 
     def _product(
@@ -250,30 +246,27 @@ def _is_plain(block: Block) -> bool:
     """Says whether kernels compute all of a layer, on the CPU and in fp32, as its own `forward` would."""
     if block.mix is not None or any(type(module) not in PLAIN for module in block.modules()):
         return False
-    attention, mlp, router, experts = block.attention, block.mlp, block.router, cast("nn.Module", block.experts)
+    attention, mlp, router, experts = block.attention, block.mlp, block.router, block.experts
     own = [attention.q_proj, attention.k_proj, *(() if attention.v_proj is None else (attention.v_proj,))]
-    together = [own, [attention.o_proj], [mlp.gate_proj, mlp.up_proj], [mlp.down_proj]]
-    if type(experts) is not QuantizedExperts or not all(map(_are_alike, together)):
+    together = [own, [attention.o_proj], [mlp.gate_proj, mlp.up_proj], [mlp.down_proj], [router.proj]]
+    if not experts.read_by_kernels() or not all(map(_are_alike, together)):
         return False
     if any(parameter.dtype != torch.float32 or not parameter.is_cpu for parameter in block.parameters()):
-        return False
-    parts = [experts.parts(matrix) for matrix in ("gate_up", "down")]
-    if not all(host.reads(experts.form.kernel, part) for part in parts):
         return False
     (gate_up, size), (_, width) = experts.shapes
     widths = size, gate_up // 2, width, mlp.down_proj.in_features, attention.head_dim
     from gesso.kernels.host.one_query import MOST_SHARED
 
     shared = attention.q_proj.out_features <= MOST_SHARED * attention.k_proj.out_features
-    return shared and all(each % WHOLE == 0 for each in widths) and multiplies_few(router.proj)
+    return shared and all(each % WHOLE == 0 for each in widths)
 
 
 def _are_alike(layers: Sequence[nn.Module]) -> bool:
     """Says whether kernels multiply by all of these at once."""
-    if any(type(layer) is not QuantizedLinear for layer in layers):
-        return False
-    alike = cast("Sequence[QuantizedLinear]", layers)
-    return all(layer.bias is None and layer.form == alike[0].form and layer.read_by_kernels() for layer in alike)
+    alike = cast("Sequence[Linear | QuantizedLinear]", layers)
+    first = alike[0]
+    same = all(type(layer) is type(first) and layer.bias is None and layer.read_by_kernels() for layer in alike)
+    return same and (type(first) is Linear or all(layer.form == first.form for layer in alike))
 
 
 class _Seen:

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from gesso.nn.host_kernels import host_kernels
 from gesso.nn.matmul_rates import bfloat16_speed
 
 
@@ -23,12 +23,8 @@ def served(x: Tensor, weight: Tensor) -> bool:
     """
     return (
         x.dtype == weight.dtype == torch.bfloat16
-        and x.is_cpu
         and weight.is_cpu
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers
+        and host_kernels(x)
         and type(weight) in (Tensor, nn.Parameter)  # and no other kind, whose numbers may lie elsewhere
         and _kernels(weight) is not None
     )
@@ -36,10 +32,6 @@ def served(x: Tensor, weight: Tensor) -> bool:
 
 def _kernels(weight: Tensor) -> ModuleType | None:
     """Returns the module that multiplies by a weight, if one does."""
-    from gesso.kernels import host
-
-    if not host.available():
-        return None
     from gesso.kernels.host import bfloat16, bfloat16_amx
 
     if bfloat16_amx.reads(weight):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gesso import kernels
 from gesso.nn import gpu_training
-from gesso.nn.experts import weighted
+from gesso.nn.mixtures import weighted
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
 from gesso.nn.training_norms import turn_heads, turns_in_training

@@ -1,16 +1,20 @@
-"""Computes linear maps by the library that is fastest among those that keep a row's bits.
+"""Computes linear maps by what is fastest among all that keeps a row's bits.
 
-On a CPU PyTorch hands fp32 matmuls to MKL, which on AMD processors uses half of the vector width; oneDNN, which
-PyTorch brings along too, uses all of it. Both add up in fp32. Where both are slow in bfloat16, or there is AMX, kernels
-of our own multiply (`bfloat16_products`). Neither those nor oneDNN have gradients here: PyTorch itself trains.
+On a CPU kernels of our own multiply by small fp32 weights (`float32_products`), and in bfloat16 where libraries are
+slow or there is AMX (`bfloat16_products`). Other fp32 matmuls PyTorch hands to MKL, which on AMD processors uses half
+of the vector width; oneDNN, which PyTorch brings along too, uses all of it. All add up in fp32. Only PyTorch itself has
+gradients here.
 """
+
+from collections.abc import Sequence
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from gesso.nn.bfloat16_products import multiply, served
+from gesso.nn import bfloat16_products, float32_products
 from gesso.nn.compiled_training import narrows
 from gesso.nn.pass_threads import all_threads
 from gesso.nn.row_alignment import Multiply, multiply_aligned
@@ -25,9 +29,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
-    if served(x, weight) and (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
-        with all_threads():
-            return multiply(x, weight, bias)
+    if (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
+        if float32_products.served(x, weight):
+            return float32_products.multiply(x, weight, bias)
+        if bfloat16_products.served(x, weight):
+            with all_threads():
+                return bfloat16_products.multiply(x, weight, bias)
     if (
         not x.is_cpu
         or torch.is_grad_enabled()
@@ -67,8 +74,36 @@ _NARROW: tuple[Multiply, ...] = (F.linear, _in_float32)
 class Linear(nn.Linear):
     """Wraps `linear` as `nn.Linear` does `F.linear`."""
 
+    kernel: ClassVar[str] = float32_products.NAME
+    """The name of its weight in `kernels.host.packed`, where kernels read it."""
+
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+    @property
+    def packed(self) -> tuple[Tensor, ...]:
+        """Returns the weight as kernels read it."""
+        return (cast("Tensor", self._parameters["weight"]),)
+
+    def read_by_kernels(self) -> bool:
+        """Says whether there is a kernel for the weight; asked where kernels are available."""
+        return float32_products.reads(*self.packed)
+
+    def on_host(self, x: Tensor) -> bool:
+        """Says whether a compiled kernel multiplies `x` on the CPU."""
+        return float32_products.served(x, *self.packed)
+
+    @staticmethod
+    def together(layers: Sequence[nn.Module], x_ND: Tensor) -> list[Tensor] | None:
+        """Applies layers to the same rows in one call, to the same bits; returns None where they are not alike."""
+        if x_ND.dim() != 2 or not all(type(layer) is Linear and layer.bias is None for layer in layers):
+            return None
+        alike = cast("Sequence[Linear]", layers)
+        if not all(
+            layer.on_host(x_ND) and not layer._forward_hooks and not layer._forward_pre_hooks for layer in alike
+        ):
+            return None
+        return float32_products.multiply_several(x_ND, [layer.packed[0] for layer in alike])
 
 
 def apply_together(x: Tensor, *layers: nn.Module) -> list[Tensor]:

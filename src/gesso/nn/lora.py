@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.experts import Experts, GroupedProjection, Projection, held_part, mix_experts, mix_in_training
+from gesso.nn.experts import Experts, held_part
 from gesso.nn.grouped_products import ALIGNMENT, groups_in_training, multiply_groups
 from gesso.nn.linear import linear
+from gesso.nn.mixtures import GroupedProjection, Projection, mix_experts, mix_in_training
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 

@@ -6,8 +6,9 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.experts import Experts
 from gesso.nn.grouped_products import can_group, multiply_groups
+from gesso.nn.mixtures import Projection, mix_experts, mix_sorted
 from gesso.ranks.group import RankGroup
 
 

@@ -17,7 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.nn.experts import FusedExperts, apply_experts, weighted
+from gesso.nn.experts import FusedExperts
+from gesso.nn.mixtures import apply_experts, weighted
 
 
 class _Exchange(torch.autograd.Function):

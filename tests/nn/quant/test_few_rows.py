@@ -5,10 +5,10 @@ import importlib.util
 import pytest
 import torch
 
+from gesso.nn import host_experts
 from gesso.nn.linear import apply_together
-from gesso.nn.quant import layers
 from gesso.nn.quant.integer import Int4, Int8
-from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, keeps_rows_apart
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
@@ -61,16 +61,8 @@ def test_experts_of_few_rows_give_the_bits_of_many(dtype: torch.dtype, monkeypat
     x, weights = random(9, WIDTH, seed=3).to(dtype), random(9, 2, seed=4).abs()
     chosen = torch.tensor([[0, 5], [5, 2], [1, 0], [3, 3], [2, 5], [4, 0], [0, 1], [5, 4], [2, 2]])
     few = made(x, weights, chosen)
-    monkeypatch.setattr(layers, "FEW_CHOICES", 0)
+    monkeypatch.setattr(host_experts, "FEW_CHOICES", 0)
     many = made(x, weights, chosen)
     assert torch.equal(few, many)
-    monkeypatch.setattr(layers, "FEW_CHOICES", 4)
+    monkeypatch.setattr(host_experts, "FEW_CHOICES", 4)
     assert torch.equal(torch.cat([made(x[i : i + 1], weights[i : i + 1], chosen[i : i + 1]) for i in range(9)]), many)
-
-
-def test_plain_layers_are_aligned_and_packed_ones_are_not() -> None:
-    plain, packed = torch.nn.Sequential(torch.nn.Linear(WIDTH, 8)), torch.nn.Sequential(linear(8, 0, Int8()))
-    with torch.no_grad():
-        assert not keeps_rows_apart(plain)
-        assert keeps_rows_apart(packed)
-    assert not keeps_rows_apart(packed)  # with gradients there is no kernel

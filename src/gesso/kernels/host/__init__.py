@@ -25,6 +25,7 @@ from torch import Tensor
 LLVM = 22
 """The first version whose byte products take vectors of bytes."""
 TYPES = {
+    "fp32": (torch.float32,),
     "int8": (torch.int8, torch.float32),
     "int4": (torch.uint8, torch.bfloat16, torch.bfloat16),
     "nf4": (torch.uint8, torch.bfloat16),

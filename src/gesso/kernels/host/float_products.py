@@ -33,11 +33,11 @@ def _write_piece(module: ir.Module, name: str, layout: Layout, size: int, beside
     x, _, _, codes, scales, third, out, _ = build.made.args[:8]
     before, columns, blocks, begin, end = build.made.args[8:]
     outer = Loop(build, begin, end, step=beside)
-    width = build.mul(blocks, constant(BLOCK))
+    width, row_bytes = (build.mul(blocks, constant(each)) for each in (BLOCK, BLOCK * layout.bits // 8))
     matrix = []
     for i in range(beside):
         row = build.add(before, build.add(outer.index, constant(i)))
-        matrix.append(Weights(build.at(codes, build.mul(row, width), I8), scales, third, row))
+        matrix.append(Weights(build.at(codes, build.mul(row, row_bytes), I8), scales, third, row))
     loop = Loop(build, constant(0), blocks, carried=[zeros(FLOATS)] * (size * beside))
     sums = list(loop.carried)
     assert layout.floats is not None
@@ -52,11 +52,11 @@ def _write_piece(module: ir.Module, name: str, layout: Layout, size: int, beside
     loop.close(*sums)
     totals = sum_lanes(build, loop.carried)
     for i, weights in enumerate(matrix):
-        scale = build.read(weights.scales, F32, weights.row)
+        scale = None if layout.scale == "none" else build.read(weights.scales, F32, weights.row)
         for r in range(size):
             total = build.extract_element(totals, constant(i * size + r, I32))
             place = build.add(build.mul(columns, constant(r)), build.add(outer.index, constant(i)))
-            build.write(build.fmul(total, scale), out, place)
+            build.write(total if scale is None else build.fmul(total, scale), out, place)
     outer.close()
     build.ret_void()
     return build.made

@@ -33,7 +33,7 @@ class Layout:
     codes: Callable[[Writer, Weights, Value], Value] | None
     """Unpacks a block's 64 codes, given the block's number; None where weights are no whole numbers."""
     signed: bool
-    scale: Literal["block", "half", "quarter", "row"]
+    scale: Literal["block", "half", "quarter", "row", "none"]
     blocks_per_scale: int = 1
     offsets: bool = False
     """Whether a block has an offset, which is multiplied by the sum of its activations."""
@@ -118,7 +118,14 @@ def _e4m3_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
     return found
 
 
+def _plain_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
+    first = build.mul(block, constant(BLOCK))
+    places = (build.add(first, constant(LANES * part)) for part in range(BLOCK // LANES))
+    return [build.read(weights.codes, vector(F32, LANES), place) for place in places]
+
+
 LAYOUTS = {
+    "fp32": Layout(32, None, signed=True, scale="none", floats=_plain_floats),
     "int8": Layout(8, _int8_codes, signed=True, scale="row"),
     "fp8": Layout(8, None, signed=True, scale="row", floats=_e4m3_floats),
     "int4": Layout(4, _int4_codes, signed=False, scale="block", offsets=True),

@@ -43,7 +43,6 @@ from gesso.kernels.host.products import write_multiply
 from gesso.kernels.host.refinements import write_alike, write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
-from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
@@ -131,8 +130,8 @@ def team() -> Team:
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Holds the compiled kernels of what stands between a layer's products: `norms`, `small_products`, `choices`,
-    `one_query`, and the forward one of `gated`."""
+    """Holds the compiled kernels of what stands between a layer's products: `norms`, `choices`, `one_query`, and the
+    forward one of `gated`."""
 
     norm: Callable[..., None]
     add_norm: Callable[..., None]
@@ -143,7 +142,6 @@ class Norms:
     fold: Callable[..., None]
     choose: Callable[..., None]
     gated: Callable[..., None]
-    small_product: Work
     attend: Work
 
 
@@ -160,10 +158,8 @@ def norms() -> Norms:
     write_fold(module, "fold")
     write_choose(module, "choose")
     write_gated_forward(module, "gated")
-    write_small_product(module, "small_product")
     write_attend(module, "attend")
     sizes = {
-        "small_product": (1, 3, 0),
         "attend": (1, 3, 0),
         "choose": (4, 4, 0),
         "gated": (3, 4, 0),
@@ -175,8 +171,8 @@ def norms() -> Norms:
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
     made = compile_arrays(module, sizes)
-    small_product, attend = (work_of(made.pop(name)) for name in ("small_product", "attend"))
-    return Norms(**made, small_product=small_product, attend=attend)
+    attend = work_of(made.pop("attend"))
+    return Norms(**made, attend=attend)
 
 
 @functools.cache

@@ -49,7 +49,11 @@ def layout_of(name: str, codes: int, scales: int) -> str | None:
 
 def layout(name: str, parts: Sequence[Tensor]) -> str | None:
     """Returns the layout that parts of a format have, as `layout_of` does."""
-    return layout_of(name, parts[0].shape[-1], parts[1].shape[-1])
+    return layout_of(name, _row_bytes(parts), parts[1].shape[-1] if len(parts) > 1 else 0)
+
+
+def _row_bytes(parts: Sequence[Tensor]) -> int:
+    return parts[0].shape[-1] * parts[0].element_size()
 
 
 def _layout_for(x_MD: Tensor, name: str, parts: Sequence[Tensor]) -> str:
@@ -60,7 +64,7 @@ def _layout_for(x_MD: Tensor, name: str, parts: Sequence[Tensor]) -> str:
     """
     found = layout(name, parts)
     assert found is not None
-    width = parts[0].shape[-1] * 8 // LAYOUTS[found].bits
+    width = _row_bytes(parts) * 8 // LAYOUTS[found].bits
     if x_MD.shape[1] != width:
         raise ValueError(f"rows have {x_MD.shape[1]} features, the {name} matrices {width}")
     return found
@@ -194,8 +198,8 @@ def job_of(
     """
     own, count = [], 0
     for parts, out in zip(matrices, made, strict=True):
-        third, columns = parts[2] if len(parts) > 2 else parts[1], out.shape[1]
-        own.append((parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
+        columns, second, third = out.shape[1], parts[min(1, len(parts) - 1)], parts[-1]
+        own.append((parts[0].data_ptr(), second.data_ptr(), third.data_ptr(), out.data_ptr(), columns))
         count += units(columns)
     listed, numbers = pieces.buffer_info()
     kernel, blocks = kernels(rounded.found, rounded.dot).multiply, rounded.width // BLOCK

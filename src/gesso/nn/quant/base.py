@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.kernels import host, usable
 from gesso.nn.grouped_products import multiply_groups
+from gesso.nn.host_experts import leading_rows, repeat_last
+from gesso.nn.host_kernels import host_kernels
 from gesso.nn.linear import linear
-from gesso.nn.pass_threads import in_few_rows
 from gesso.nn.quant import nf4
-from gesso.nn.row_alignment import ALIGNMENTS
 
 CPU_TILE = 1 << 19
 """Weights that are dequantized at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
@@ -107,20 +106,6 @@ def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:
     return host_kernels(x) and host.reads(form.kernel, parts)
 
 
-def host_kernels(x: Tensor) -> bool:
-    """Says whether compiled kernels may compute with `x` on the CPU at all."""
-    if in_few_rows():  # which begins with the same question
-        return x.is_cpu
-    return (
-        x.is_cpu
-        and not torch.is_grad_enabled()
-        and host.available()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers
-    )
-
-
 def multiply_on_host(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     """Multiplies by packed weights as `kernels.host.packed.matmul` does, [M, D] -> [M, F]."""
     from gesso.kernels.host import packed
@@ -139,21 +124,6 @@ def multiply_several_on_host(x_MD: Tensor, matrices: Sequence[tuple[Tensor, ...]
     if rows == count:
         return packed.matmul_several(x_MD, form.kernel, matrices)
     return [repeat_last(out, count) for out in packed.matmul_several(x_MD[:rows], form.kernel, matrices)]
-
-
-def leading_rows(x_MD: Tensor) -> int:
-    """Counts the rows before those that repeat the last one, with which small passes are filled up."""
-    rows: int = x_MD.shape[0]
-    if rows > ALIGNMENTS[-1]:
-        return rows
-    while rows > 1 and torch.equal(x_MD[rows - 1], x_MD[rows - 2]):
-        rows -= 1
-    return rows
-
-
-def repeat_last(x_MD: Tensor, rows: int) -> Tensor:
-    """Repeats the last row until there are `rows`."""
-    return torch.cat((x_MD, x_MD[-1:].expand(rows - x_MD.shape[0], -1)))
 
 
 class _Matmul(torch.autograd.Function):

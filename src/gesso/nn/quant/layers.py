@@ -12,17 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from gesso.kernels import host
-from gesso.nn.experts import Experts, GroupedProjection, Projection, mix_experts, mix_in_training, mix_sorted
-from gesso.nn.fused_norms import mix_neighbours
-from gesso.nn.gated_gelu import gated_gelu
+from gesso.nn.experts import Experts
 from gesso.nn.grouped_products import groups_in_training
+from gesso.nn.host_experts import mix_on_host
+from gesso.nn.host_kernels import host_kernels
+from gesso.nn.mixtures import GroupedProjection, Projection, mix_experts, mix_in_training, mix_sorted
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
-
-FEW_CHOICES = 64
-"""Products of a row and an expert up to which each is made by itself, if they are half as many as experts at most:
-further on, multiplying the rows of an expert together pays."""
 
 
 def _buffers(module: nn.Module, names: Sequence[str]) -> tuple[Tensor, ...]:
@@ -56,7 +53,7 @@ class QuantizedLinear(nn.Module):
 
     def on_host(self, x: Tensor) -> bool:
         """Says whether a compiled kernel multiplies `x` on the CPU."""
-        return base.host_kernels(x) and self.read_by_kernels()
+        return host_kernels(x) and self.read_by_kernels()
 
     def read_by_kernels(self) -> bool:
         """Says whether there is a kernel for these parts; asked where kernels are available."""
@@ -64,6 +61,11 @@ class QuantizedLinear(nn.Module):
         if self._asked is None or not _are_same(self._asked[0], packed):
             self._asked = packed, host.reads(self.form.kernel, packed)
         return self._asked[1]
+
+    @property
+    def kernel(self) -> str:
+        """Returns the name of the weight in `kernels.host.packed`."""
+        return self.form.kernel
 
     @property
     def packed(self) -> tuple[Tensor, ...]:
@@ -81,7 +83,7 @@ class QuantizedLinear(nn.Module):
             return None
         if in_kernel(x_ND):
             return base.multiply_several_in_kernel(x_ND, [layer.packed for layer in alike], form)
-        if not base.host_kernels(x_ND):
+        if not host_kernels(x_ND):
             return None
         if not all(layer.read_by_kernels() for layer in alike):
             return None
@@ -105,14 +107,21 @@ class QuantizedExperts(nn.Module):
             for name, part in zip(names, self.form.empty(*shape), strict=True):
                 self.register_buffer(name, part.new_empty(num_experts, *part.shape))
 
+    @property
+    def kernel(self) -> str:
+        """Returns the name of the weights in `kernels.host.packed`."""
+        return self.form.kernel
+
     def parts(self, matrix: str) -> tuple[Tensor, ...]:
         """Returns the packed "gate_up" or "down" of all experts."""
         return _buffers(self, self._names[matrix])
 
     def on_host(self, x: Tensor) -> bool:
         """Says whether compiled kernels multiply `x` on the CPU."""
-        if not base.host_kernels(x):
-            return False
+        return host_kernels(x) and self.read_by_kernels()
+
+    def read_by_kernels(self) -> bool:
+        """Says whether there are kernels for these parts; asked where kernels are available."""
         gate_up, down = (self.parts(matrix) for matrix in self._names)
         if self._asked is None or not _are_same(self._asked[0], (*gate_up, *down)):
             self._asked = (*gate_up, *down), all(host.reads(self.form.kernel, parts) for parts in (gate_up, down))
@@ -145,38 +154,13 @@ class QuantizedExperts(nn.Module):
             down = partial(base.multiply_in_kernel, parts=parts[1], form=self.form)
             return mix_sorted(placed_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         if self.on_host(x_ND):
-            rows, count = base.leading_rows(x_ND), x_ND.shape[0]
-            if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, self.num_experts // 2):
-                if rows == count:
-                    return self._mix_few(x_ND, weights_Nk, experts_Nk)
-                return base.repeat_last(self._mix_few(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows]), count)
-            parts = [self.parts(matrix) for matrix in self._names]
-            gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
-            mixed = mix_sorted(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows], self.num_experts, gate_up, down)
-            return mixed if rows == count else base.repeat_last(mixed, count)
+            of_all = [self.parts(matrix) for matrix in self._names]
+            return mix_on_host(x_ND, weights_Nk, experts_Nk, self.num_experts, self.kernel, *of_all)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
-
-    def _mix_few(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        """Computes `mix_sorted` of few rows on a CPU, to the same bits: nothing is sorted or moved."""
-        from gesso.kernels.host.packed import matmul_chosen
-
-        chosen: list[int] = experts_Nk.flatten().tolist()
-        gate, up = matmul_chosen(x_ND, self.form.kernel, self.parts("gate_up"), chosen).chunk(2, dim=-1)
-        out = matmul_chosen(gated_gelu(gate, up), self.form.kernel, self.parts("down"), chosen)
-        return mix_neighbours(out, weights_Nk)
 
 
 def _are_same(known: tuple[Tensor, ...], parts: tuple[Tensor, ...]) -> bool:
     return all(map(operator.is_, known, parts))
-
-
-def keeps_rows_apart(block: nn.Module) -> bool:
-    """Says whether a layer's matmuls are kernels whose rows depend on nothing beside them: rows need no alignment.
-
-    What else a layer does to rows keeps them apart at any number, and plain matmuls align their own.
-    """
-    first = next((module for module in block.modules() if isinstance(module, QuantizedLinear)), None)
-    return first is not None and base.on_host(first.packed[0], first.packed, first.form)
 
 
 def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module | None:

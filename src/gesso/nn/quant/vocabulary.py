@@ -18,17 +18,16 @@ from torch.autograd.function import once_differentiable
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.elementwise import softmax
+from gesso.nn.host_experts import leading_rows, repeat_last
 from gesso.nn.linear import linear
 from gesso.nn.pass_threads import packed_pass
 from gesso.nn.quant.base import (
     CPU_TILE,
     Format,
     dequantize,
-    leading_rows,
     matmul,
     multiply_on_host,
     on_host,
-    repeat_last,
 )
 from gesso.nn.quant.few_rows import FEW_ROWS, softmax_pass_of_few
 from gesso.nn.vocabulary import Mixture, TableSlice, Vocabulary, VocabularyPass, chunk_of
