@@ -103,7 +103,7 @@ def measure(model: DiffusionGemma, mode: str, repeats: int) -> dict[str, float]:
     for kernel in FUSED if host.available() else ():
         meter.watch(import_module("gesso.kernels.host.normed"), kernel, f"all layers {kernel}")
     for block in model.layers:
-        meter.watch(block.router.proj, "forward", "all layers scores of experts")
+        meter.watch(block.get_submodule("router.proj"), "forward", "all layers scores of experts")
     meter.watch(model.vocabulary, "predict", "vocabulary")
     width = 1 if mode == "ar" else CANVAS
     model.layers[0].register_forward_hook(lambda *_: None)  # a layer that is observed goes by its own code
