@@ -13,50 +13,21 @@ from torch import nn
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
+from tests.models.listed_models import FORMS, SHAPE, named, packed
 from tests.oracle import Shape, random_model
 
 from gesso.config import LoraConfig
 from gesso.kernels.host import threads as host_threads
-from gesso.models import diffusion_gemma
+from gesso.models import listed_passes
 from gesso.models.adapters import attach, without_adapter
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.token_steps import TokenSteps
 from gesso.nn import float32_products
 from gesso.nn.quant.base import Format
-from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
-from gesso.nn.quant.layers import quantized_tensors
-from gesso.nn.quant.nf4 import NF4
-from gesso.nn.quant.nvfp4 import NVFP4
 
 pytestmark = pytest.mark.numbers
-SHAPE = Shape(
-    layers="ssf", hidden=128, mlp=192, heads=4, kv_heads=2, head_dim=32, full_head_dim=64, full_kv_heads=1,
-    experts=16, top_k=3, expert_size=64, window=6, canvas=8, partial_rotary_factor=0.25,
-)  # fmt: skip
-FORMS: list[tuple[Format | None, Format | None]] = [
-    (Int4(), Int4()), (Int8(), Int4(32)), (NF4(), Int8()), (FP8(), NVFP4()), (Int4(), FP8()), (None, None),
-    (None, Int4()), (Int8(), None),
-]  # fmt: skip
-"""Of linear layers and of experts; None leaves them as they are."""
-
-
-def packed(dense: Format | None, experts: Format | None, shape: Shape = SHAPE, seed: int = 0) -> DiffusionGemma:
-    whole, model = random_model(shape, seed), random_model(shape, seed)
-    if dense is experts is None:
-        return model.requires_grad_(False)
-    replaced = replace_layers(model, Quantization(dense, experts))
-    tensors = {
-        name: part
-        for layer, form in replaced.items()
-        for weight, tensor in whole.state_dict().items()
-        if weight.rpartition(".")[0] == layer
-        for name, part in quantized_tensors(weight, tensor, form).items()
-    }
-    model.load_state_dict({**model.state_dict(), **tensors}, assign=True)
-    return model.eval().requires_grad_(False)
 
 
 def tokens(count: int, seed: int = 0) -> torch.Tensor:
@@ -77,7 +48,7 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[torch.Tenso
 
     def run(model: DiffusionGemma, *args: int) -> tuple[torch.Tensor, KVCache]:
         with monkeypatch.context() as patch:
-            patch.setattr(DiffusionGemma, "_run_token", lambda *_: None)
+            patch.setattr(TokenSteps, "run", lambda *_: None)
             return encoded(model, *args)
 
     return run
@@ -87,13 +58,11 @@ Ordinary = Callable[..., tuple[torch.Tensor, KVCache]]
 
 
 def listed(model: DiffusionGemma) -> bool:
-    steps = model._token_steps
+    steps = model.listed.token
     return steps is not None and steps.listed
 
 
-@pytest.mark.parametrize(
-    ("dense", "experts"), FORMS, ids=lambda form: form and f"{form.kernel}{getattr(form, 'group_size', '')}"
-)
+@pytest.mark.parametrize(("dense", "experts"), FORMS, ids=named)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_steps_give_the_bits_of_the_layers(
     dense: Format | None, experts: Format | None, threads: int, ordinary: Ordinary
@@ -217,7 +186,7 @@ def test_odd_shapes_give_the_bits_of_the_layers(shape: dict[str, int], ordinary:
 def test_whole_weights_that_no_kernel_reads_have_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(Shape(**{**vars(SHAPE), "hidden": 96}))
     encoded(model)
-    assert model._token_steps is None
+    assert model.listed.token is None
     model = random_model(SHAPE)
     monkeypatch.setattr(float32_products, "LARGEST", SHAPE.hidden * SHAPE.mlp - 1)
     float32_products._fits.cache_clear()
@@ -229,9 +198,9 @@ def test_whole_weights_that_no_kernel_reads_have_no_steps(monkeypatch: pytest.Mo
 def test_copies_list_steps_of_their_own() -> None:
     model = packed(Int4(), Int4())
     expected, _ = encoded(model)
-    assert pickle.loads(pickle.dumps(model._token_steps)) is None
+    assert pickle.loads(pickle.dumps(model.listed.token)) is None
     other = copy.deepcopy(model)
-    assert other._token_steps is None
+    assert other.listed.token is None
     for layer in model.layers:
         layer.mlp.down_proj.get_buffer("codes").zero_()
     assert torch.equal(encoded(other)[0], expected)
@@ -241,8 +210,8 @@ def test_who_comes_while_another_thread_is_at_it_is_not_kept_waiting(ordinary: O
     model = packed(Int4(), Int4())
     expected, _ = ordinary(model)
     encoded(model)
-    assert model._token_steps is not None
-    with model._token_steps._lock:
+    assert model.listed.token is not None
+    with model.listed.token._lock:
         assert torch.equal(encoded(model)[0], expected)
     found: list[torch.Tensor] = []
     workers = [threading.Thread(target=lambda: found.append(encoded(model)[0])) for _ in range(4)]
@@ -281,7 +250,7 @@ def test_steps_are_for_causal_passes_of_one_token_alone(monkeypatch: pytest.Monk
             made.append(1)
             return super().run(*args)
 
-    monkeypatch.setattr(diffusion_gemma, "TokenSteps", Counted)
+    monkeypatch.setattr(listed_passes, "TokenSteps", Counted)
     model = packed(Int4(), Int4())
     cache = model.new_cache(1)
     with torch.inference_mode():

@@ -17,13 +17,14 @@ from gesso.errors import OptionError
 from gesso.models.block import Block
 from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.flat_rows import PlacedEmbeddings, attend_by_row, longest_of, place_images
+from gesso.models.listed_passes import ListedPasses
 from gesso.models.offload_plan import OffloadPlan
-from gesso.models.token_steps import TokenSteps
+from gesso.nn.attention import Attend
 from gesso.nn.host_kernels import keeps_rows_apart
 from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
-from gesso.nn.pass_threads import in_few_rows, packed_pass
+from gesso.nn.pass_threads import packed_pass
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
 from gesso.nn.vocabulary import Vocabulary
@@ -63,7 +64,7 @@ class DiffusionGemma(nn.Module):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
-        self._token_steps: TokenSteps | None = None
+        self.listed = ListedPasses(config)
         self.offload: OffloadPlan | None = None
         """What of it streams from host memory; None where all of it is on its device."""
         self.ropes: dict[AttentionKind, RopeTable] = {
@@ -193,7 +194,7 @@ class DiffusionGemma(nn.Module):
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
         """Runs all layers over flat rows; returns normed hidden states [N, D]."""
-        with packed_pass(len(tokens_N)) if keeps_rows_apart(self.layers[0]) else nullcontext():
+        with packed_pass(len(tokens_N), self.listed.most_rows) if keeps_rows_apart(self.layers[0]) else nullcontext():
             x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
             out: Tensor = self.norm(self.run_blocks(x, counts, cache, spans, causal=causal))
         return out[: len(tokens_N)]
@@ -230,28 +231,16 @@ class DiffusionGemma(nn.Module):
         positions = torch.cat([row.positions(count, x_ND.device) for row, count in pairs])
         aligned = positions if len(positions) == len(x_ND) else align_rows(positions)
         rope = self.rope(aligned, longest_of(cache, counts))
-        if causal and len(x_ND) == 1 and (out := self._run_token(x_ND, rope, cache.rows[0], spans[0])) is not None:
+
+        def attend(layer: int) -> Attend:
+            return attend_by_row(cache.rows, layer, counts, causal, spans)
+
+        if (out := self.listed.run(self.blocks, x_ND, rope, cache.rows, attend, causal=causal)) is not None:
             return out
         for i, kind, block in self.blocks():
-            attend = attend_by_row(cache.rows, i, counts, causal, spans)
             block.side.causal = causal
-            x_ND = block(x_ND, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
+            x_ND = block(x_ND, rope[kind], attend(i), block.encoder_scalar if causal else block.decoder_scalar)
         return x_ND
-
-    def _run_token(
-        self,
-        x_1D: Tensor,
-        rope: dict[AttentionKind, tuple[Tensor, Tensor]],
-        row: SequenceCache,
-        spans: Sequence[Span],
-    ) -> Tensor | None:
-        """Runs the layers as one list of compiled steps, to the same bits; returns None where that cannot be."""
-        if not in_few_rows() or row.places is not None or spans or self.dtype != torch.float32:
-            return None
-        steps = self._token_steps
-        if steps is None or not steps.serves():
-            steps = self._token_steps = TokenSteps((kind, block) for _, kind, block in self.blocks())
-        return steps.run(x_1D, rope, row)
 
     def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, self_conditioning_BCD: Tensor | None = None) -> Tensor:
         """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""

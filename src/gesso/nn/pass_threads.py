@@ -42,21 +42,20 @@ def in_packed_pass() -> bool:
 
 
 @contextmanager
-def packed_pass(rows: int) -> Iterator[None]:
-    """Runs a pass of packed weights on a CPU, whose kernels serve it; of more than `FEW_ROWS` rows with threads as
-    ever."""
+def packed_pass(rows: int, few: int = FEW_ROWS) -> Iterator[None]:
+    """Runs a pass on a CPU over weights that kernels read; of more than `few` rows with threads as ever."""
     before, _marked.packed = _marked.packed, True
     try:
-        with _few_rows(rows):
+        with _few_rows(rows, few):
             yield
     finally:
         _marked.packed = before
 
 
 @contextmanager
-def _few_rows(rows: int) -> Iterator[None]:
+def _few_rows(rows: int, few: int) -> Iterator[None]:
     threads = torch.get_num_threads()
-    take = None if rows > FEW_ROWS or in_few_rows() else own_threads()
+    take = None if rows > few or in_few_rows() else own_threads()
     if take is None:
         yield
         return

@@ -139,6 +139,7 @@ class Norms:
     turn_heads: Callable[..., None]
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
+    mix_placed: Callable[..., None]
     fold: Callable[..., None]
     choose: Callable[..., None]
     gated: Callable[..., None]
@@ -154,7 +155,8 @@ def norms() -> Norms:
     write_add_branches(module, "add_branches")
     write_norm_heads(module, "turn_heads", turned=True)
     write_norm_heads(module, "norm_heads", turned=False)
-    write_mix_rows(module, "mix_rows")
+    write_mix_rows(module, "mix_rows", placed=False)
+    write_mix_rows(module, "mix_placed", placed=True)
     write_fold(module, "fold")
     write_choose(module, "choose")
     write_gated_forward(module, "gated")
@@ -164,6 +166,7 @@ def norms() -> Norms:
         "choose": (4, 4, 0),
         "gated": (3, 4, 0),
         "mix_rows": (3, 4, 0),
+        "mix_placed": (4, 4, 0),
         "fold": (6, 3, 0),
         "norm": (3, 3, 1),
         "add_norm": (10, 3, 2),

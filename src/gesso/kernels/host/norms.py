@@ -167,18 +167,23 @@ def write_fold(module: ir.Module, name: str) -> None:
     _end(build, rows)
 
 
-def write_mix_rows(module: ir.Module, name: str) -> None:
+def write_mix_rows(module: ir.Module, name: str, *, placed: bool) -> None:
     """Writes `name(x, weights, out, begin, end, D, k)`: each row of `out` is the sum of its k neighbouring rows of x,
-    times a weight each, one after the other."""
-    build = _Rows(module, name, VOID, [POINTER] * 3 + [I64] * 4)
-    x, weights, out, begin, end, width, each = build.made.args
+    times a weight each, one after the other.
+
+    Args:
+        placed: it is `name(x, weights, slots, out, begin, end, D, k)`, and `slots` say where those rows are.
+    """
+    build = _Rows(module, name, VOID, [POINTER] * (4 if placed else 3) + [I64] * 4)
+    x, weights, *slots, out, begin, end, width, each = build.made.args
     rows = Loop(build, begin, end)
     first, target = build.mul(rows.index, each), build.row(out, rows.index, width)
     loop = Loop(build, constant(0), width, step=LANES)
     terms = Loop(build, constant(0), each, carried=[zeros(_PART)])
     number = build.add(first, terms.index)
     weight = build.splat(build.read(weights, F32, number), LANES)
-    part = build.read_part(build.row(x, number, width), loop.index)
+    place = build.read(slots[0], I64, number) if placed else number
+    part = build.read_part(build.row(x, place, width), loop.index)
     terms.close(build.fma(weight, part, terms.carried[0]))
     build.write(terms.carried[0], target, loop.index)
     loop.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from gesso.kernels.host.compilation import POINTER, WHOLE, callables, compile_module
+from gesso.kernels.host.expert_groups import write_group_rows
 from gesso.kernels.host.steps import write_call, write_keep_heads, write_list_pieces, write_run
 
 
@@ -20,9 +21,10 @@ class StepKernels:
     """Addresses of the functions that call one of so many words and floats."""
     list_pieces: Callable[..., None]
     keep: Callable[..., None]
+    group_rows: Callable[..., None]
 
 
-SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 1), (10, 2), (13, 2))
+SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 1), (10, 2), (13, 0), (13, 2))
 """Words and floats of the functions that are called as steps."""
 
 
@@ -33,10 +35,11 @@ def step_kernels() -> StepKernels:
     write_run(module, "run")
     write_list_pieces(module, "list_pieces")
     write_keep_heads(module, "keep")
+    write_group_rows(module, "group_rows")
     for wholes, floats in SIGNATURES:
         write_call(module, f"call_{wholes}_{floats}", wholes, floats)
     address = compile_module(module)
-    made = callables(address, {"list_pieces": (3, 1, 0), "keep": (4, 3, 0)})
+    made = callables(address, {"list_pieces": (3, 1, 0), "keep": (4, 3, 0), "group_rows": (8, 5, 0)})
     run = ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 3, POINTER, *[WHOLE] * 3, POINTER)
     calls = {size: address("call_{}_{}".format(*size)) for size in SIGNATURES}
     return StepKernels(run(address("run")), calls, **made)

@@ -1,0 +1,76 @@
+"""Keeps the lists of compiled steps by which a model's passes run on a CPU: of a token, and of numbers of rows."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from gesso.config import AttentionKind, ModelConfig
+from gesso.models.block import Block
+from gesso.models.cache import SequenceCache
+from gesso.models.pass_steps import PassSteps
+from gesso.models.token_steps import TokenSteps
+from gesso.nn.attention import Attend
+from gesso.nn.float32_products import LARGEST
+from gesso.nn.pass_threads import FEW_ROWS, in_few_rows
+
+MOST_ROWS = 256
+"""Rows of a small model's pass that is listed, at most."""
+KEPT = 8
+"""Numbers of rows whose lists are kept."""
+Blocks = Callable[[], Iterable[tuple[int, AttentionKind, Block]]]
+"""Gives the number, kind and module of every layer."""
+
+
+def _is_small(config: ModelConfig) -> bool:
+    """Says whether a model's matrices are so small that Python's calls between its products count."""
+    heads = max(config.num_attention_heads * layer.head_dim for layer in config.layers)
+    return config.hidden_size * max(heads, config.intermediate_size, 2 * config.moe_intermediate_size) <= LARGEST
+
+
+class ListedPasses:
+    """Runs the passes of a model's layers by lists that are made when they are first asked for."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.most_rows = MOST_ROWS if _is_small(config) else FEW_ROWS
+        """Rows of a pass up to which what stands between its products takes a single thread."""
+        self.token: TokenSteps | None = None
+        self.passes: dict[int, PassSteps | None] = {}
+        """The lists of passes by their rows, the one that was used last at the end; a copy of a model has none."""
+
+    def run(
+        self,
+        blocks: Blocks,
+        x_ND: Tensor,
+        rope: dict[AttentionKind, tuple[Tensor, Tensor]],
+        rows: Sequence[SequenceCache],
+        attend: Callable[[int], Attend],
+        *,
+        causal: bool,
+    ) -> Tensor | None:
+        """Runs the layers over rows as compiled steps, to the same bits; returns None where that cannot be.
+
+        Args:
+            rows: the caches of the sequences.
+            attend: gives the attention of a layer.
+        """
+        if not in_few_rows() or x_ND.dtype != torch.float32 or any(row.places is not None for row in rows):
+            return None
+        count = len(x_ND)
+        if count == 1:
+            return self._token(blocks).run(x_ND, rope, rows[0]) if causal else None
+        if self.most_rows == FEW_ROWS:
+            return None
+        steps = self.passes.pop(count, None)
+        if steps is None or not steps.serves():
+            steps = PassSteps(blocks(), count)
+        self.passes[count] = steps
+        if len(self.passes) > KEPT:
+            self.passes.pop(next(iter(self.passes)), None)
+        return steps.run(x_ND, rope, attend, causal=causal)
+
+    def _token(self, blocks: Blocks) -> TokenSteps:
+        steps = self.token
+        if steps is None or not steps.serves():
+            steps = self.token = TokenSteps(blocks())
+        return steps
