@@ -7,6 +7,7 @@ a CUDA graph is to a GPU. Steps are the kernels that the layers' `forward` calls
     M rows   D hidden   H query heads   G key heads   K head size   F expert width   E experts, of which k are chosen
 """
 
+import operator
 import struct
 import sys
 from array import array
@@ -141,7 +142,7 @@ class LayerSteps:
         from gesso.kernels.host.expert_groups import COUNTED, LARGEST
         from gesso.kernels.host.library import best_dot, norms
         from gesso.kernels.host.packed import layout, way_to_multiply
-        from gesso.kernels.host.pieces import TILES
+        from gesso.kernels.host.pieces import tiles_of
         from gesso.kernels.host.step_kernels import step_kernels
 
         experts, (rows, size) = block.experts, x_MD.shape
@@ -150,7 +151,7 @@ class LayerSteps:
         found = layout(experts.kernel, experts.parts("gate_up"))
         assert found is not None
         dot = way_to_multiply(found, best_dot())
-        taken = list(TILES[dot])
+        taken = list(tiles_of(found, dot))
         sizes = array("q", [0, *(max(s for s in taken if s <= left) for left in range(1, LARGEST + 1))])
         # Each expert has fewer than four pieces that are not the largest.
         pieces = array("q", bytes(32 * min(choices, choices // taken[0] + 3 * experts.num_experts)))
@@ -188,7 +189,7 @@ class LayerSteps:
         matrices, name = [layer.packed for layer in alike], alike[0].kernel
         found = layout(name, matrices[0])
         assert found is not None
-        pieces = pieces_of((self.rows,), way_to_multiply(found, best_dot()))
+        pieces = pieces_of((self.rows,), found, way_to_multiply(found, best_dot()))
         return self._product(x_MD, matrices, name, pieces, self.rows)[0]
 
     def _product(
@@ -278,8 +279,11 @@ class Seen:
             for module in modules
             for table in (module._modules, module._buffers, module._parameters)
         ]
-        self._entries = [(table, name, held) for table in tables for name, held in table.items()]
-        self._places = [(held, held.data_ptr()) for _, _, held in self._entries if isinstance(held, Tensor)]
+        self._tables = [table for table in tables for _ in table]
+        self._names = [name for table in tables for name in table]
+        self._held = [held for table in tables for held in table.values()]
+        self._tensors = [held for held in self._held if isinstance(held, Tensor)]
+        self._places = list(map(Tensor.data_ptr, self._tensors))
         self._hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         self._mixes = [(block, block.mix) for block in blocks]
 
@@ -290,7 +294,7 @@ class Seen:
     def is_same(self) -> bool:
         """Says whether all is as it was."""
         return (
-            all(table.get(name) is held for table, name, held in self._entries)
-            and all(tensor.data_ptr() == place for tensor, place in self._places)
+            all(map(operator.is_, map(dict.get, self._tables, self._names), self._held))  # no loop of Python's
+            and list(map(Tensor.data_ptr, self._tensors)) == self._places
             and all(block.mix is mix for block, mix in self._mixes)
         )

@@ -18,7 +18,7 @@ from gesso.nn.host_kernels import host_kernels
 LARGEST = 1 << 19
 """Numbers of the largest matrix that kernels multiply by."""
 NAME = "fp32"
-"""Of these weights in `kernels.host.packed`."""
+"""The name of these weights in `kernels.host.packed`."""
 
 
 def served(x: Tensor, weight: Tensor) -> bool:

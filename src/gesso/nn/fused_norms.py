@@ -1,4 +1,5 @@
-"""Decides where kernels compute norms, residual sums and turns of heads: on a GPU, and on a CPU beside packed weights.
+"""Decides where kernels compute norms, residual sums and turns of heads: on a GPU, and on a CPU beside weights that
+kernels read.
 
 There they take the place of some eighty operations a layer, which cost a token more than what they compute. On a CPU
 bits are the same: in which order PyTorch adds squares up is compared once in a process (`agree`). On a GPU they differ

@@ -1,10 +1,10 @@
-"""Marks passes of packed weights on a CPU, and gives PyTorch one thread, and packed products several, while one of few
-rows runs.
+"""Marks passes on a CPU over weights that kernels read, and gives PyTorch one thread, and those kernels' products
+several, while one of few rows runs.
 
 What stands between the products of a token is small, and yet PyTorch wakes OpenMP's threads for some of it. They go on
 looking out for work for milliseconds afterwards, on the processors that the products' helpers need. So they are left
 asleep, and the helpers look on instead, for as long as a layer's next product may take to come (`WATCH`). Matmuls of
-plain weights, and attention over many keys, take all threads as ever: `all_threads`. No bit depends on threads.
+a library, and attention over many keys, take all threads as ever: `all_threads`. No bit depends on threads.
 
 Whether kernels compute what stands between products does not depend on the number of rows, so that a row's bits do not
 either: that a pass is marked says so.

@@ -1,4 +1,4 @@
-"""Writes the kernels that multiply fp32 activations by packed weights that are no whole numbers: FP8.
+"""Writes the kernels that multiply fp32 activations by weights that are no whole numbers: FP8 and fp32.
 
     M rows   N rows of a matrix, what comes out   G blocks of 64 features   R rows that are multiplied at a time
 
@@ -9,21 +9,21 @@ lanes that are added in one order whatever R is. Nothing is rounded but the prod
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, LANES
-from gesso.kernels.host.dots import FLOATS, Dot, sum_lanes
+from gesso.kernels.host.dots import FLOATS, sum_lanes
 from gesso.kernels.host.layouts import Layout, Weights
-from gesso.kernels.host.llvm_ir import F32, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
-from gesso.kernels.host.pieces import TILES, write_over_pieces
+from gesso.kernels.host.llvm_ir import F32, I8, I64, POINTER, VOID, Loop, Value, Writer, constant, vector, zeros
+from gesso.kernels.host.pieces import tiles_of, write_over_pieces
 
 
-def write_multiply_floats(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
+def write_multiply_floats(module: ir.Module, name: str, layout: Layout, tiles: dict[int, int]) -> None:
     """Writes the kernel that `products.write_multiply` would, for x in fp32; it uses neither its scales nor its
     sums."""
     inner = {
         (size, beside): _write_piece(module, f"{name}_{size}_{beside}", layout, size, beside)
-        for size, most in TILES[kind].items()
+        for size, most in tiles.items()
         for beside in {most, 1}
     }
-    write_over_pieces(module, name, kind, inner, F32)
+    write_over_pieces(module, name, tiles, inner, F32)
 
 
 def _write_piece(module: ir.Module, name: str, layout: Layout, size: int, beside: int) -> Value:
@@ -48,15 +48,15 @@ def _write_piece(module: ir.Module, name: str, layout: Layout, size: int, beside
             place = build.add(build.add(build.mul(width, constant(r)), first), constant(LANES * part))
             activations = build.read(x, FLOATS, place)
             for i in range(beside):
-                sums[i * size + r] = build.fma(values[i][part], activations, sums[i * size + r])
+                sums[r * beside + i] = build.fma(values[i][part], activations, sums[r * beside + i])
     loop.close(*sums)
     totals = sum_lanes(build, loop.carried)
-    for i, weights in enumerate(matrix):
-        scale = None if layout.scale == "none" else build.read(weights.scales, F32, weights.row)
-        for r in range(size):
-            total = build.extract_element(totals, constant(i * size + r, I32))
-            place = build.add(build.mul(columns, constant(r)), build.add(outer.index, constant(i)))
-            build.write(total if scale is None else build.fmul(total, scale), out, place)
+    own = vector(F32, beside)  # neighbours in a row of what comes out
+    factors = None if layout.scale == "none" else build.read(scales, own, matrix[0].row)
+    for r in range(size):
+        made = build.pick(totals, totals, range(r * beside, (r + 1) * beside))
+        place = build.add(build.mul(columns, constant(r)), outer.index)
+        build.write(made if factors is None else build.fmul(made, factors), out, place)
     outer.close()
     build.ret_void()
     return build.made

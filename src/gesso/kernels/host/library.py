@@ -39,6 +39,7 @@ from gesso.kernels.host.one_query import write_attend
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
+from gesso.kernels.host.pieces import tiles_of
 from gesso.kernels.host.products import write_multiply
 from gesso.kernels.host.refinements import write_alike, write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
@@ -85,7 +86,10 @@ def kernels(name: str, kind: Dot) -> Kernels:
         write_multiply_tiles(module, "multiply", layout)
     else:
         write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
-        (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
+        if layout.floats is None:
+            write_multiply(module, "multiply", layout, kind)
+        else:
+            write_multiply_floats(module, "multiply", layout, tiles_of(name, kind))
     round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
     address = compile_module(module)
     round_pieces = None

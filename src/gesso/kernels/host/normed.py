@@ -1,8 +1,9 @@
 """Computes what stands between packed products on a CPU in few calls: norms, residual sums and turns of heads to the
 bits of `nn.norm` and `nn.rope`; gated units, the choice of experts and a single query's attention up to rounding.
 
-Beside a product by packed weights, which clears the near caches, each array operation costs more for being called than
-for its arithmetic: a layer of one token has some eighty of them between its products. Tensors are fp32 and contiguous.
+Beside a product by packed weights, which clears the near caches, or a small one, each array operation costs more for
+being called than for its arithmetic: a layer of one token has some eighty of them between its products. Tensors are
+fp32 and contiguous.
 
     N rows   D features, a multiple of 16   H heads of K features
 """

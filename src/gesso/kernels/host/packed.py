@@ -1,9 +1,10 @@
-"""Multiplies by packed weights on a CPU: all experts of a layer in one call, or a linear layer, which is one group.
+"""Multiplies by packed weights on a CPU, and by small whole ones: all experts of a layer in one call, or a linear layer,
+which is one group.
 
 Weights are read as they lie in memory, or in a file that is mapped to it, and never turned back. Activations are
 rounded to 8 bits on the way, 64 features to a scale (`activations`): against weights of 4 bits, whose own error is 15
-times as large, about half a percent of a result; docs/quantize.md has what it does to answers. Against FP8, whose
-weights are no whole numbers, they stay in fp32 (`float_products`).
+times as large, about half a percent of a result; docs/quantize.md has what it does to answers. Against FP8 and fp32,
+whose weights are no whole numbers, they stay in fp32 (`float_products`).
 
     M rows, sorted by group   E groups   N what comes out   D what goes in
 """
@@ -24,7 +25,7 @@ from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.openmp import take_units
-from gesso.kernels.host.pieces import TILES
+from gesso.kernels.host.pieces import tiles_of
 from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
 from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
@@ -213,7 +214,7 @@ def matmul(
     """Multiplies the rows of every group by its transposed matrix, [M, N], in the dtype of `x_MD`.
 
     Args:
-        name: of the format: int8, int4, nf4, nvfp4 or fp8; `layout` says whether there is a kernel for its parts.
+        name: of the format: int8, int4, nf4, nvfp4, fp8 or fp32; `layout` says whether there is a kernel for its parts.
         parts: of all matrices, [E, N, ...], or of one, [N, ...].
         ends_E: where each group's rows end; None for one matrix.
         dot: how bytes are multiplied; what suits the processor where none is given.
@@ -223,7 +224,7 @@ def matmul(
         return x_MD.new_empty(0, parts[0].shape[-2])
     found = _layout_for(x_MD, name, parts)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
-    pieces = pieces_of(ends, way_to_multiply(found, dot))
+    pieces = pieces_of(ends, found, way_to_multiply(found, dot))
     (out,) = multiply(round_rows(x_MD, found, dot, pieces), [parts], pieces, rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
@@ -232,7 +233,7 @@ def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]
     """Computes `matmul` by several matrices [N, ...] of one format and width; rows are rounded once."""
     found = _layout_for(x_MD, name, matrices[0])
     assert all(layout(name, parts) == found for parts in matrices)
-    pieces = pieces_of((len(x_MD),), way_to_multiply(found))
+    pieces = pieces_of((len(x_MD),), found, way_to_multiply(found))
     made = multiply(round_rows(x_MD, found, None, pieces), matrices, pieces, len(x_MD))
     return list(made) if x_MD.dtype == torch.float32 else [out.to(x_MD.dtype) for out in made]
 
@@ -253,10 +254,10 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
 
 
 @functools.lru_cache(64)
-def pieces_of(ends: tuple[int, ...], dot: Dot) -> "array[int]":
-    """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row). By AMX each
-    piece has sixteen rows of its own."""
-    pieces, sizes, row = array("q"), TILES[dot], 0
+def pieces_of(ends: tuple[int, ...], found: str, dot: Dot) -> "array[int]":
+    """Cuts every group's rows into pieces of the sizes that a layout has kernels for: (row, rows, group, row). By AMX
+    each piece has sixteen rows of its own."""
+    pieces, sizes, row = array("q"), tiles_of(found, dot), 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)

@@ -21,6 +21,8 @@ TILES: dict[Dot, dict[int, int]] = {
     "plain": {4: 1, 2: 2, 1: 4},
 }
 """Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
+PLAIN_TILES: dict[Dot, dict[int, int]] = {**TILES, "vnni512": {4: 4, 2: 8, 1: 16}}
+"""The same where weights are read as they are, so that it costs nothing to read them again for other rows."""
 LINE = 64
 """Bytes of a line of a cache."""
 NEAR = 64
@@ -28,12 +30,18 @@ NEAR = 64
 cache."""
 
 
+def tiles_of(name: str, kind: Dot) -> dict[int, int]:
+    """Returns the tiles of a layout's kernel."""
+    return (PLAIN_TILES if name == "fp32" else TILES)[kind]
+
+
 def write_over_pieces(
-    module: ir.Module, name: str, kind: Dot, inner: dict[tuple[int, int], Value], x_kind: Any
+    module: ir.Module, name: str, tiles_of_kind: dict[int, int], inner: dict[tuple[int, int], Value], x_kind: Any
 ) -> None:
     """Writes the kernel that hands pieces to those of `inner`, by rows of activations and of the matrix.
 
     Args:
+        tiles_of_kind: see `TILES`.
         x_kind: of the numbers of x.
     """
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
@@ -53,7 +61,7 @@ def write_over_pieces(
         build.at(x_sums, shift, F32),
     ]
     target = build.at(out, build.mul(first_out, columns), F32)
-    for rows_at_once, most in TILES[kind].items():
+    for rows_at_once, most in tiles_of_kind.items():
         with build.if_then(build.icmp_signed("==", size, constant(rows_at_once))):
             even = build.mul(build.sdiv(build.sub(last, tiles.index), constant(most)), constant(most))
             edges = [tiles.index, build.add(tiles.index, even), last]

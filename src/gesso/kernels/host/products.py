@@ -55,7 +55,7 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
         for size, most in TILES[kind].items()
         for beside in {most, 1}
     }
-    write_over_pieces(module, name, kind, inner, I8)
+    write_over_pieces(module, name, TILES[kind], inner, I8)
 
 
 @functools.cache
