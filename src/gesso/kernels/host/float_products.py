@@ -12,7 +12,7 @@ from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.dots import FLOATS, sum_lanes
 from gesso.kernels.host.layouts import Layout, Weights
 from gesso.kernels.host.llvm_ir import F32, I8, I64, POINTER, VOID, Loop, Value, Writer, constant, vector, zeros
-from gesso.kernels.host.pieces import tiles_of, write_over_pieces
+from gesso.kernels.host.pieces import write_over_pieces
 
 
 def write_multiply_floats(module: ir.Module, name: str, layout: Layout, tiles: dict[int, int]) -> None:

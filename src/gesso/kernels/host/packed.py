@@ -1,5 +1,5 @@
-"""Multiplies by packed weights on a CPU, and by small whole ones: all experts of a layer in one call, or a linear layer,
-which is one group.
+"""Multiplies by packed weights on a CPU, and by small whole ones: all experts of a layer in one call, or a linear
+layer, which is one group.
 
 Weights are read as they lie in memory, or in a file that is mapped to it, and never turned back. Activations are
 rounded to 8 bits on the way, 64 features to a scale (`activations`): against weights of 4 bits, whose own error is 15
