@@ -7,7 +7,7 @@ row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tie
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -194,10 +194,15 @@ class DiffusionGemma(nn.Module):
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
         """Runs all layers over flat rows; returns normed hidden states [N, D]."""
-        with packed_pass(len(tokens_N), self.listed.most_rows) if keeps_rows_apart(self.layers[0]) else nullcontext():
+        with self.marked(len(tokens_N)):
             x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
             out: Tensor = self.norm(self.run_blocks(x, counts, cache, spans, causal=causal))
         return out[: len(tokens_N)]
+
+    def marked(self, rows: int) -> AbstractContextManager[None]:
+        """Marks a pass of so many rows that kernels compute (see `gesso.nn.pass_threads`)."""
+        _, _, first = next(iter(self.blocks()))
+        return packed_pass(rows, self.listed.most_rows) if keeps_rows_apart(first) else nullcontext()
 
     def embed_rows(
         self,

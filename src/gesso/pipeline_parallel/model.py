@@ -137,7 +137,8 @@ class StagedModel(DiffusionGemma):
             OptionError: tokens past the model's positions.
             RankLostError: a rank has ended or hangs.
         """
-        x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
+        with self.marked(len(tokens_N)):
+            x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
         x = self.run_stage(x, counts, cache, spans, causal=causal)
         self.group.announce("run", list(counts), self.numbers.of(cache), len(x), spans, causal)
         started = StagedPass(len(tokens_N), x, self.group.pass_on(x))
@@ -168,7 +169,8 @@ class StagedModel(DiffusionGemma):
     ) -> Tensor:
         """Runs the layers of this stage, and notes when."""
         begun = time.monotonic_ns()
-        out = self.run_blocks(x_ND, counts, cache, spans, causal=causal)
+        with self.marked(len(x_ND)):
+            out = self.run_blocks(x_ND, counts, cache, spans, causal=causal)
         self.times.append((self.begun, begun, time.monotonic_ns()))
         self.begun += 1
         return out
