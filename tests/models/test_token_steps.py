@@ -58,7 +58,7 @@ Ordinary = Callable[..., tuple[torch.Tensor, KVCache]]
 
 
 def listed(model: DiffusionGemma) -> bool:
-    steps = model.listed.token
+    steps = model.listed.tokens.get(1)
     return steps is not None and steps.listed
 
 
@@ -115,6 +115,31 @@ def test_a_token_alone_has_the_bits_that_it_has_beside_another(form: Format | No
     with torch.inference_mode():
         rows = [model.encode_flat(token.repeat(2), [1, 1], both)[:1] for token in tokens(5, seed=1)]
     assert torch.equal(torch.cat(rows), alone)
+
+
+@pytest.mark.parametrize(("dense", "experts"), FORMS, ids=named)
+def test_a_token_of_each_of_several_sequences_has_the_bits_of_the_layers(
+    dense: Format | None, experts: Format | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sequences of other lengths, in another order with every pass."""
+    model, prompts, found = packed(dense, experts), [4, 1, 9, 6, 2], list[list[torch.Tensor]]()
+    for listing in (True, False):
+        if not listing:
+            monkeypatch.setattr(TokenSteps, "run", lambda *_: None)
+        caches = [model.new_cache(1) for _ in prompts]
+        for cache, prompt in zip(caches, prompts, strict=True):
+            model.encode(tokens(prompt, seed=prompt)[None], cache)
+        rows = [cache.rows[0] for cache in caches]
+        with torch.inference_mode():
+            seen = []
+            for turn in range(12):
+                rows = rows[turn % 3 :] + rows[: turn % 3]
+                seen.append(model.encode_flat(tokens(len(rows), seed=turn), [1] * len(rows), KVCache(rows)))
+        found.append([*seen, *(layer.kv[:, :, layer.start : layer.end] for row in rows for layer in row.layers)])
+    steps = model.listed.tokens[len(prompts)]
+    assert steps is not None
+    assert steps.listed
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
 
 def test_other_weights_are_never_missed(ordinary: Ordinary) -> None:
@@ -186,7 +211,7 @@ def test_odd_shapes_give_the_bits_of_the_layers(shape: dict[str, int], ordinary:
 def test_whole_weights_that_no_kernel_reads_have_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(Shape(**{**vars(SHAPE), "hidden": 96}))
     encoded(model)
-    assert model.listed.token is None
+    assert not model.listed.tokens
     model = random_model(SHAPE)
     monkeypatch.setattr(float32_products, "LARGEST", SHAPE.hidden * SHAPE.mlp - 1)
     float32_products._fits.cache_clear()
@@ -198,9 +223,9 @@ def test_whole_weights_that_no_kernel_reads_have_no_steps(monkeypatch: pytest.Mo
 def test_copies_list_steps_of_their_own() -> None:
     model = packed(Int4(), Int4())
     expected, _ = encoded(model)
-    assert pickle.loads(pickle.dumps(model.listed.token)) is None
+    assert pickle.loads(pickle.dumps(model.listed.tokens)) == {1: None}
     other = copy.deepcopy(model)
-    assert other.listed.token is None
+    assert other.listed.tokens == {1: None}
     for layer in model.layers:
         layer.mlp.down_proj.get_buffer("codes").zero_()
     assert torch.equal(encoded(other)[0], expected)
@@ -210,8 +235,9 @@ def test_who_comes_while_another_thread_is_at_it_is_not_kept_waiting(ordinary: O
     model = packed(Int4(), Int4())
     expected, _ = ordinary(model)
     encoded(model)
-    assert model.listed.token is not None
-    with model.listed.token._lock:
+    steps = model.listed.tokens[1]
+    assert steps is not None
+    with steps._lock:
         assert torch.equal(encoded(model)[0], expected)
     found: list[torch.Tensor] = []
     workers = [threading.Thread(target=lambda: found.append(encoded(model)[0])) for _ in range(4)]

@@ -246,11 +246,23 @@ class EngineCore:
 
     def _encode(self, group: list[RequestState]) -> Callbacks:
         items = [request.prefill_items() for request in group]
-        drawing = sum(request.draws_token for request in group)
+        drawing = [request for request in group if request.draws_token]
         self.runner.prefill(PrefillBatch(group[0].adapter, tuple(item for own in items for item in own)))
-        self.counters.steps += drawing > 0
-        self.counters.token_steps += drawing
+        self.counters.steps += bool(drawing)
+        self.counters.token_steps += len(drawing)
+        if len(drawing) > 1:
+            self._sample(drawing)
         return [(r, partial(self._after_prefill, r, own[0])) for r, own in zip(group, items, strict=True)]
+
+    def _sample(self, group: list[RequestState]) -> None:
+        """Samples the next token of several requests at once; where that fails, each samples its own."""
+        items = [CanvasItem(r.number, r.cache, r.canvas) for r in group if r.cache is not None]
+        try:
+            self.runner.sample(CanvasBatch(group[0].adapter, tuple(items)))
+        except Exception:
+            if not self._isolate:
+                raise
+            LOG.debug("sampling for %d requests failed", len(group), exc_info=True)
 
     def _after_prefill(self, request: RequestState, item: PrefillItem) -> list[Event]:
         if request.reads_prompt:

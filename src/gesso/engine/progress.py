@@ -65,12 +65,12 @@ def _judge(request: RequestState, runner: Runner) -> list[Event]:
 
 
 def _write_token(request: RequestState, runner: Runner) -> list[Event]:
-    """Samples the next token from the causal pass: a canvas of one position, of which one step is taken."""
+    """Shows the next token, sampled from the causal pass: a canvas of one position, of which one step is taken."""
     assert request.cache is not None
-    item = CanvasItem(request.number, request.cache, request.canvas)
-    runner.sample(CanvasBatch(request.adapter, (item,)))
-    request.canvas.converged = True
     canvas = request.canvas
+    if not canvas.steps:  # it was not sampled with those of other requests
+        runner.sample(CanvasBatch(request.adapter, (CanvasItem(request.number, request.cache, canvas),)))
+    canvas.converged = True
     # What a sampler does not accept is noise.
     said_C = canvas.canvas_C.where(canvas.accepted_C, canvas.argmax_C)
     block = tuple(request.output.cut_to_budget(said_C.tolist()))

@@ -1,6 +1,7 @@
 """Keeps the lists of compiled steps by which a model's passes run on a CPU: of a token, and of numbers of rows."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ MOST_ROWS = 256
 """Rows of a small model's pass that is listed, at most."""
 KEPT = 8
 """Numbers of rows whose lists are kept."""
+_Steps = TypeVar("_Steps", TokenSteps, PassSteps)
 Blocks = Callable[[], Iterable[tuple[int, AttentionKind, Block]]]
 """Gives the number, kind and module of every layer."""
 
@@ -34,9 +36,11 @@ class ListedPasses:
     def __init__(self, config: ModelConfig) -> None:
         self.most_rows = MOST_ROWS if _is_small(config) else FEW_ROWS
         """Rows of a pass up to which what stands between its products takes a single thread."""
-        self.token: TokenSteps | None = None
+        self.tokens: dict[int, TokenSteps | None] = {}
+        """The lists of a token each of so many sequences, the one that was used last at the end; a copy of a model has
+        none."""
         self.passes: dict[int, PassSteps | None] = {}
-        """The lists of passes by their rows, the one that was used last at the end; a copy of a model has none."""
+        """The lists of other passes by their rows, likewise."""
 
     def run(
         self,
@@ -57,20 +61,20 @@ class ListedPasses:
         if not in_few_rows() or x_ND.dtype != torch.float32 or any(row.places is not None for row in rows):
             return None
         count = len(x_ND)
-        if count == 1:
-            return self._token(blocks).run(x_ND, rope, rows[0]) if causal else None
-        if self.most_rows == FEW_ROWS:
+        if causal and count == len(rows):
+            return _kept(self.tokens, count, lambda: TokenSteps(blocks(), count)).run(x_ND, rope, rows)
+        if count == 1 or self.most_rows == FEW_ROWS:
             return None
-        steps = self.passes.pop(count, None)
-        if steps is None or not steps.serves():
-            steps = PassSteps(blocks(), count)
-        self.passes[count] = steps
-        if len(self.passes) > KEPT:
-            self.passes.pop(next(iter(self.passes)), None)
+        steps = _kept(self.passes, count, lambda: PassSteps(blocks(), count))
         return steps.run(x_ND, rope, attend, causal=causal)
 
-    def _token(self, blocks: Blocks) -> TokenSteps:
-        steps = self.token
-        if steps is None or not steps.serves():
-            steps = self.token = TokenSteps(blocks())
-        return steps
+
+def _kept(lists: dict[int, _Steps | None], count: int, make: Callable[[], _Steps]) -> _Steps:
+    """Returns the list for so many rows, made anew where there is none that serves."""
+    steps = lists.pop(count, None)
+    if steps is None or not steps.serves():
+        steps = make()
+    lists[count] = steps
+    if len(lists) > KEPT:
+        lists.pop(next(iter(lists)), None)
+    return steps

@@ -30,7 +30,7 @@ from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
 from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
-MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
+MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 19, 1 << 18
 """Products, and activations, that one thread is done with sooner than others could be asked to help."""
 
 
