@@ -1,5 +1,6 @@
 """Many requests at once: each result is that of a run alone, and what goes wrong with one concerns no other."""
 
+import dataclasses
 import random
 import threading
 import time
@@ -22,6 +23,7 @@ from gesso.errors import CheckpointError, ClosingError, OptionError, QueueFullEr
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.runner import model_runner as model_runner_module
+from gesso.runner.protocol import CanvasBatch
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 
 KEEP_ALIVE_SECONDS = 60
@@ -277,6 +279,34 @@ def test_a_check_that_fails_within_a_step_ends_its_request_alone(
         assert isinstance(victim.end, Failed)
         assert victim.end.kind == "refused", "it is the function's fault"
         assert [told(listener.result) for listener in listeners] == solo[: len(neighbours)]
+
+
+def test_a_token_that_cannot_be_sampled_ends_its_request_alone(
+    tiny: Engine, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were sampled before it in the same call are not sampled twice."""
+    good = [Request(PROMPT, {"seed": i, "max_new_tokens": 40, "mode": "ar", "ignore_eos": True}) for i in range(3)]
+    solo = [told(tiny.generate_batch([request])[0]) for request in good]
+    bad = Request(PROMPT, {"seed": 9, "max_new_tokens": 50, "mode": "ar", "ignore_eos": True})
+    sample, poison, beside = tiny.runner.sample, tiny.start(bad).max_seq_len, list[int]()
+
+    def fails(batch: CanvasBatch) -> None:
+        for item in batch.items:
+            if tiny.runner.cache(item.cache).max_seq_len == poison and len(beside) > 4:  # after some tokens
+                raise RuntimeError("no")
+            sample(dataclasses.replace(batch, items=(item,)))
+        beside.append(len(batch.items))
+
+    monkeypatch.setattr(tiny.runner, "sample", fails)
+    service = start(tiny)
+    listeners = [Listener() for _ in range(4)]
+    for request, listener in zip((*good[:2], bad, good[2]), listeners, strict=True):
+        service.submit(request, listener)
+    victim = listeners.pop(2)
+    assert isinstance(victim.end, Failed)
+    assert victim.end.kind == "crash"
+    assert [told(listener.result) for listener in listeners] == solo
+    assert max(beside) > 1
 
 
 def test_scores_that_are_no_numbers_fail_a_request_by_name(tiny_folder: Path, start: Start) -> None:

@@ -45,6 +45,17 @@ def test_log_probabilities_cost_no_further_pass(tiny: Engine) -> None:
     assert all(entry.top[0][0] == entry.token for entry in greedy.logprobs)
 
 
+def test_tokens_of_several_requests_are_sampled_at_once(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [
+        Request(PROMPT, {"seed": i, "max_new_tokens": 5 + i, "ignore_eos": True, "mode": "ar"}) for i in range(3)
+    ]
+    solo = [tiny.generate_batch([request])[0].token_ids for request in requests]
+    sampled, sample = list[int](), tiny.runner.sample
+    monkeypatch.setattr(tiny.runner, "sample", lambda batch: (sampled.append(len(batch.items)), sample(batch))[1])
+    assert [result.token_ids for result in tiny.generate_batch(requests)] == solo
+    assert sampled == [3] * 5 + [2, 1]
+
+
 @pytest.mark.numbers
 def test_neighbours_change_nothing(tiny: Engine) -> None:
     requests = [
