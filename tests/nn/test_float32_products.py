@@ -63,7 +63,7 @@ def test_a_row_has_the_same_bits_wherever_it_stands(data: st.DataObject, rows: i
 @pytest.mark.parametrize("threads", [2, 3])
 @torch.inference_mode()
 def test_bits_do_not_depend_on_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MULTIPLIED_ALONE", 0)
+    monkeypatch.setattr(packed, "PLAIN_ALONE", 0)
     x, weight, before, found = random(21, WIDTH), random(90, WIDTH, seed=1), torch.get_num_threads(), []
     for count in (1, threads):
         torch.set_num_threads(count)

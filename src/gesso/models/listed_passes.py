@@ -1,5 +1,6 @@
 """Keeps the lists of compiled steps by which a model's passes run on a CPU: of a token, and of numbers of rows."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from gesso.nn.attention import Attend
 from gesso.nn.float32_products import LARGEST
 from gesso.nn.pass_threads import FEW_ROWS, in_few_rows
 
-MOST_ROWS = 256
+MOST_ROWS = 512
 """Rows of a small model's pass that is listed, at most."""
 KEPT = 8
 """Numbers of rows whose lists are kept."""
@@ -36,10 +37,10 @@ class ListedPasses:
     def __init__(self, config: ModelConfig) -> None:
         self.most_rows = MOST_ROWS if _is_small(config) else FEW_ROWS
         """Rows of a pass up to which what stands between its products takes a single thread."""
-        self.tokens: dict[int, TokenSteps | None] = {}
+        self.tokens = OrderedDict[int, TokenSteps | None]()
         """The lists of a token each of so many sequences, the one that was used last at the end; a copy of a model has
         none."""
-        self.passes: dict[int, PassSteps | None] = {}
+        self.passes = OrderedDict[int, PassSteps | None]()
         """The lists of other passes by their rows, likewise."""
 
     def run(
@@ -69,12 +70,12 @@ class ListedPasses:
         return steps.run(x_ND, rope, attend, causal=causal)
 
 
-def _kept(lists: dict[int, _Steps | None], count: int, make: Callable[[], _Steps]) -> _Steps:
+def _kept(lists: OrderedDict[int, _Steps | None], count: int, make: Callable[[], _Steps]) -> _Steps:
     """Returns the list for so many rows, made anew where there is none that serves."""
     steps = lists.pop(count, None)
     if steps is None or not steps.serves():
         steps = make()
     lists[count] = steps
     if len(lists) > KEPT:
-        lists.pop(next(iter(lists)), None)
+        lists.popitem(last=False)  # which another thread cannot come between
     return steps

@@ -30,8 +30,9 @@ from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
 from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
 
-MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 19, 1 << 18
-"""Products, and activations, that one thread is done with sooner than others could be asked to help."""
+MULTIPLIED_ALONE, PLAIN_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 19, 1 << 18
+"""Products, those by weights that are no whole numbers, and activations, that one thread is done with sooner than
+others could be asked to help."""
 
 
 @functools.lru_cache(1024)
@@ -177,7 +178,8 @@ def multiply(
 
 def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
     """Says whether threads share a product that makes these."""
-    return rounded.width * sum(out.numel() for out in made) > MULTIPLIED_ALONE
+    alone = MULTIPLIED_ALONE if LAYOUTS[rounded.found].floats is None else PLAIN_ALONE
+    return rounded.width * sum(out.numel() for out in made) > alone
 
 
 def room_of(rounded: RoundedRows) -> int:
