@@ -60,8 +60,8 @@ def same(found: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
 
 
 def listed(model: DiffusionGemma) -> list[int]:
-    """The numbers of rows that there are steps for."""
-    return [rows for rows, steps in model.listed.passes.items() if steps is not None and steps.listed]
+    """The numbers of rows that there are steps for, of the layers that there are."""
+    return [rows for rows, steps in model.listed.passes.items() if steps is not None and steps._seen.is_same()]
 
 
 @pytest.mark.parametrize(("dense", "experts"), FORMS, ids=named)
@@ -133,9 +133,11 @@ def test_adapters_and_observers_are_asked_as_ever() -> None:
     assert not listed(model)
     assert not same(adapted, base)
     assert same(adapted, by_layers(model, [9], [4]))
+    steps = dict(model.listed.passes)
     with without_adapter(model):
         assert same(passes(model, [9], [4]), base)
         assert listed(model) == [4, 9]
+        assert all(model.listed.passes[rows] is steps[rows] for rows in (4, 9))  # they were kept
 
     seen: list[int] = []
     model = packed(None, None)

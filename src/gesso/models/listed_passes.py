@@ -63,19 +63,26 @@ class ListedPasses:
             return None
         count = len(x_ND)
         if causal and count == len(rows):
-            return _kept(self.tokens, count, lambda: TokenSteps(blocks(), count)).run(x_ND, rope, rows)
+            token = _kept(self.tokens, TokenSteps, blocks, count)
+            return None if token is None else token.run(x_ND, rope, rows)
         if count == 1 or self.most_rows == FEW_ROWS:
             return None
-        steps = _kept(self.passes, count, lambda: PassSteps(blocks(), count))
-        return steps.run(x_ND, rope, attend, causal=causal)
+        steps = _kept(self.passes, PassSteps, blocks, count)
+        return None if steps is None else steps.run(x_ND, rope, attend, causal=causal)
 
 
-def _kept(lists: OrderedDict[int, _Steps | None], count: int, make: Callable[[], _Steps]) -> _Steps:
-    """Returns the list for so many rows, made anew where there is none that serves."""
-    steps = lists.pop(count, None)
+def _kept(lists: OrderedDict[int, _Steps | None], kind: type[_Steps], blocks: Blocks, count: int) -> _Steps | None:
+    """Returns the list for so many rows, made anew where there is none that serves; None where none can be.
+
+    A list stays while others' layers, an adapter's say, are in the place of its own.
+    """
+    steps = lists.get(count)
     if steps is None or not steps.serves():
-        steps = make()
+        if not kind.can_be_listed(blocks()):
+            return None
+        steps = kind(blocks(), count)
+    lists.pop(count, None)
     lists[count] = steps
     if len(lists) > KEPT:
-        lists.popitem(last=False)  # which another thread cannot come between
+        lists.popitem(last=False)
     return steps

@@ -33,7 +33,8 @@ class _Layer(NamedTuple):
 
 
 class PassSteps:
-    """Lists the steps of a stack of layers for so many rows; `serves` says whether its weights are where they were."""
+    """Lists the steps of layers that `can_be_listed`, for so many rows; `serves` says whether their weights are where
+    they were."""
 
     def __init__(self, blocks: Iterable[tuple[int, AttentionKind, Block]], rows: int) -> None:
         layers = [(kind, block) for _, kind, block in blocks]
@@ -41,9 +42,6 @@ class PassSteps:
         self._threads = product_threads()
         self._lock = threading.Lock()
         self._layers = list[_Layer]()
-        self.listed: bool = all(can_list(block) for _, block in layers) and agree()
-        if not self.listed:
-            return
         self._angles: dict[AttentionKind, tuple[Tensor, Tensor]] = {}
         with torch.inference_mode(False):  # tensors that passes in any mode may write to
             self._steps = LayerSteps(rows)
@@ -52,6 +50,11 @@ class PassSteps:
                 width = block.attention.head_dim
                 angles = self._angles.setdefault(kind, (_room(rows, width), _room(rows, width)))
                 self._layers.append(self._list(kind, block, angles))
+
+    @staticmethod
+    def can_be_listed(blocks: Iterable[tuple[int, AttentionKind, Block]]) -> bool:
+        """Says whether kernels compute all of these layers."""
+        return all(can_list(block) for _, _, block in blocks) and agree()
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Copies as None: a copy of a model lists its own."""
@@ -71,12 +74,12 @@ class PassSteps:
     ) -> Tensor | None:
         """Runs all layers, [M, D].
 
-        Returns None, and does nothing, where steps are not all there is, or another thread is at it.
+        Returns None, and does nothing, where somebody observes a layer, or another thread is at it.
 
         Args:
             attend: gives the attention of a layer.
         """
-        if not self.listed or self._seen.is_observed() or not self._lock.acquire(blocking=False):
+        if self._seen.is_observed() or not self._lock.acquire(blocking=False):
             return None
         try:
             self._x.copy_(x_MD)

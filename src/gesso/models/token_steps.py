@@ -43,7 +43,8 @@ class _Place(NamedTuple):
 
 
 class TokenSteps:
-    """Lists the steps of a stack of layers for so many sequences; `serves` says whether weights are where they were."""
+    """Lists the steps of layers that `can_be_listed`, for so many sequences; `serves` says whether their weights are
+    where they were."""
 
     def __init__(self, blocks: Iterable[tuple[int, AttentionKind, Block]], rows: int) -> None:
         layers = [(kind, block) for _, kind, block in blocks]
@@ -51,9 +52,6 @@ class TokenSteps:
         self._threads = product_threads()
         self._lock = threading.Lock()
         self._places = list[_Place]()
-        self.listed: bool = all(can_list(block) and _attends(block.attention) for _, block in layers) and agree()
-        if not self.listed:
-            return
         self._angles: dict[AttentionKind, tuple[Tensor, Tensor]] = {}
         with torch.inference_mode(False):  # tensors that passes in any mode may write to
             self._steps = LayerSteps(rows)
@@ -62,6 +60,11 @@ class TokenSteps:
                 width = block.attention.head_dim
                 angles = self._angles.setdefault(kind, (_room(rows, width), _room(rows, width)))
                 self._places.append(self._list(block, angles))
+
+    @staticmethod
+    def can_be_listed(blocks: Iterable[tuple[int, AttentionKind, Block]]) -> bool:
+        """Says whether kernels compute all of these layers."""
+        return all(can_list(block) and _attends(block.attention) for _, _, block in blocks) and agree()
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Copies as None: a copy of a model lists its own."""
@@ -76,9 +79,9 @@ class TokenSteps:
     ) -> Tensor | None:
         """Runs all layers, [M, D], and writes each token's keys and values behind the end of its row.
 
-        Returns None, and does nothing, where steps are not all there is, or another thread is at it.
+        Returns None, and does nothing, where somebody observes a layer, or another thread is at it.
         """
-        if not self.listed or self._seen.is_observed() or not self._lock.acquire(blocking=False):
+        if self._seen.is_observed() or not self._lock.acquire(blocking=False):
             return None
         try:
             self._x.copy_(x_MD)
