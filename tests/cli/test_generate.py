@@ -331,6 +331,16 @@ def test_words_without_quotes_are_told_of_them(gesso: Gesso, arguments: tuple[st
     assert "quotes" not in gesso("models", "show", "mini", "fig").err
 
 
+@pytest.mark.parametrize("command", ["serve", "studio", "chat"])
+def test_a_model_without_its_flag_is_told_of_it(gesso: Gesso, command: str) -> None:
+    outcome = gesso(command, "skills")
+    assert outcome.code == 2
+    assert re.fullmatch(
+        rf"gesso: .*unexpected extra argument.*\n  the model goes with -m, as in gesso {command} -m skills\n",
+        outcome.err,
+    )
+
+
 def test_a_broken_checkpoint_is_one_line_and_exit_code_2(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "chat_template.jinja"):
         folder = tmp_path / name

@@ -78,6 +78,8 @@ _DASH = 'a text that begins with a dash stands last, behind --, as in gesso gene
 """Hint where such a text was taken for an option."""
 _QUOTES = 'a text of several words stands in quotes, as in "What is 481 + 296?"'
 """Hint where the words of a text were taken for arguments."""
+_MODEL = "the model goes with -m, as in gesso {} -m skills"
+"""Hint where a model was taken for an argument."""
 _TEXTS = frozenset({"prompt", "instruction", "system"})
 """Parameters that are texts."""
 
@@ -117,8 +119,14 @@ def _hint(error: Any, arguments: Sequence[str]) -> str | None:
         if error.option_name == FLAG:
             return f"{FLAG} stands before the command, as in gesso {FLAG} FILE.py generate"
         return _DASH if any(map(_is_text, arguments)) else None
-    takes_text = error.ctx is not None and any(known.name in _TEXTS for known in error.ctx.command.params)
-    return _QUOTES if takes_text and "unexpected extra argument" in error.format_message() else None
+    if error.ctx is None or "unexpected extra argument" not in error.format_message():
+        return None
+    kinds = {known.name: known.param_type_name for known in error.ctx.command.params}
+    texts = _TEXTS & kinds.keys()
+    if any(kinds[text] == "argument" or f"--{text}" in arguments for text in texts):
+        return _QUOTES
+    takes_model = kinds.get("model") == "option" and "argument" not in kinds.values()
+    return _MODEL.format(error.ctx.info_name) if takes_model else None
 
 
 @cache
