@@ -21,7 +21,7 @@ from gesso.kernels.host.threads import products_by
 from gesso.nn.attention import attend_all
 from gesso.nn.experts import Router
 from gesso.nn.gated_gelu import gated_gelu
-from gesso.nn.pass_threads import packed_pass
+from gesso.nn.pass_threads import host_pass
 
 pytestmark = pytest.mark.numbers
 
@@ -87,18 +87,18 @@ def test_what_the_kernel_does_not_take_is_attended_to_as_ever(case: str) -> None
         q, k, v = q[..., :20].contiguous(), k[..., :20].contiguous(), v[..., :20].contiguous()
     else:
         q, (k, v) = random(1, 65, 32), cached(1, 9, 32)
-    with torch.inference_mode(), packed_pass(1):
+    with torch.inference_mode(), host_pass(1):
         assert not normed.attends(q[0], k, v)
         found = attend_all(q, k, v)
     with torch.inference_mode():
         assert torch.equal(found, attend_all(q, k, v))
 
 
-def test_a_query_attends_by_the_kernel_in_a_packed_pass_alone() -> None:
+def test_a_query_attends_by_the_kernel_in_a_host_pass_alone() -> None:
     q, (k, v) = random(1, 4, 32), cached(2, 9, 32)
     with torch.inference_mode():
         for rows in (1, 100):
-            with packed_pass(rows):
+            with host_pass(rows):
                 assert torch.equal(attend_all(q, k, v)[0], normed.attend(q[0], k, v))
         plain = F.scaled_dot_product_attention(q.view(1, 2, 2, 32), k[None], v[None], scale=1.0).view(1, 4, 32)
         assert torch.equal(attend_all(q, k, v), plain)
@@ -113,7 +113,7 @@ def test_the_experts_with_the_largest_scores_are_chosen(rows: int, experts: int,
     before = scores.clone()
     with torch.no_grad():
         expected_weights, expected = router.choose(scores)
-        with packed_pass(rows):
+        with host_pass(rows):
             weights, chosen = router.choose(scores)
             assert torch.equal(router.choose(scores[-1:])[0], weights[-1:])
     assert torch.equal(chosen, expected)
@@ -134,7 +134,7 @@ def test_gates_are_those_of_fp64_in_halves_or_apart(rows: int, width: int) -> No
     whole = random(rows, 2 * width) * 4
     gate, up = whole.chunk(2, dim=-1)
     expected = F.gelu(gate.double(), approximate="tanh") * up.double()
-    with torch.no_grad(), packed_pass(rows):
+    with torch.no_grad(), host_pass(rows):
         found = gated_gelu(gate, up)
         assert torch.equal(gated_gelu(gate.contiguous(), up.contiguous()), found)
         assert torch.equal(gated_gelu(gate[-1:], up[-1:]), found[-1:])

@@ -24,7 +24,7 @@ from gesso.nn.host_kernels import keeps_rows_apart
 from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
-from gesso.nn.pass_threads import packed_pass
+from gesso.nn.pass_threads import host_pass
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
 from gesso.nn.vocabulary import Vocabulary
@@ -202,7 +202,7 @@ class DiffusionGemma(nn.Module):
     def marked(self, rows: int) -> AbstractContextManager[None]:
         """Marks a pass of so many rows that kernels compute (see `gesso.nn.pass_threads`)."""
         _, _, first = next(iter(self.blocks()))
-        return packed_pass(rows, self.listed.most_rows) if keeps_rows_apart(first) else nullcontext()
+        return host_pass(rows, self.listed.most_rows) if keeps_rows_apart(first) else nullcontext()
 
     def embed_rows(
         self,

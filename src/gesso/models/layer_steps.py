@@ -7,11 +7,10 @@ a CUDA graph is to a GPU. Steps are the kernels that the layers' `forward` calls
     M rows   D hidden   H query heads   G key heads   K head size   F expert width   E experts, of which k are chosen
 """
 
-import operator
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -266,35 +265,3 @@ def _are_alike(layers: Sequence[nn.Module]) -> bool:
     first = alike[0]
     same = all(type(layer) is type(first) and layer.bias is None and layer.read_by_kernels() for layer in alike)
     return same and all(not isinstance(layer, QuantizedLinear) or layer.form == first.form for layer in alike)
-
-
-class Seen:
-    """Remembers what layers are made of, so that others or other weights in their place are noticed."""
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        blocks = list(blocks)
-        modules = [module for block in blocks for module in block.modules()]
-        tables = [
-            cast("dict[str, object]", table)
-            for module in modules
-            for table in (module._modules, module._buffers, module._parameters)
-        ]
-        self._tables = [table for table in tables for _ in table]
-        self._names = [name for table in tables for name in table]
-        self._held = [held for table in tables for held in table.values()]
-        self._tensors = [held for held in self._held if isinstance(held, Tensor)]
-        self._places = list(map(Tensor.data_ptr, self._tensors))
-        self._hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-        self._mixes = [(block, block.mix) for block in blocks]
-
-    def is_observed(self) -> bool:
-        """Says whether somebody observes a module."""
-        return any(self._hooks)
-
-    def is_same(self) -> bool:
-        """Says whether all is as it was."""
-        return (
-            all(map(operator.is_, map(dict.get, self._tables, self._names), self._held))  # no loop of Python's
-            and list(map(Tensor.data_ptr, self._tensors)) == self._places
-            and all(block.mix is mix for block, mix in self._mixes)
-        )

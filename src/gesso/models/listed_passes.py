@@ -1,15 +1,15 @@
 """Keeps the lists of compiled steps by which a model's passes run on a CPU: of a token, and of numbers of rows."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from gesso.config import AttentionKind, ModelConfig
-from gesso.models.block import Block
 from gesso.models.cache import SequenceCache
+from gesso.models.listed_layers import Angles, Layers
 from gesso.models.pass_steps import PassSteps
 from gesso.models.token_steps import TokenSteps
 from gesso.nn.attention import Attend
@@ -21,8 +21,7 @@ MOST_ROWS = 512
 KEPT = 8
 """Numbers of rows whose lists are kept."""
 _Steps = TypeVar("_Steps", TokenSteps, PassSteps)
-Blocks = Callable[[], Iterable[tuple[int, AttentionKind, Block]]]
-"""Gives the number, kind and module of every layer."""
+Blocks = Callable[[], Layers]
 
 
 def _is_small(config: ModelConfig) -> bool:
@@ -47,7 +46,7 @@ class ListedPasses:
         self,
         blocks: Blocks,
         x_ND: Tensor,
-        rope: dict[AttentionKind, tuple[Tensor, Tensor]],
+        rope: dict[AttentionKind, Angles],
         rows: Sequence[SequenceCache],
         attend: Callable[[int], Attend],
         *,

@@ -16,7 +16,7 @@ from gesso.kernels import usable
 from gesso.nn.fused_norms import fuses, norm_heads
 from gesso.nn.linear import Linear, apply_together
 from gesso.nn.norm import RMSNorm
-from gesso.nn.pass_threads import all_threads, in_packed_pass
+from gesso.nn.pass_threads import all_threads, in_host_pass
 
 MANY_KEYS = 1 << 22
 """Numbers of a row's keys from which on all threads attend, even in a pass of few rows."""
@@ -63,7 +63,7 @@ def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, mask_1S: Tensor | No
     """
     tokens, num_heads, head_dim = q_THK.shape
     groups = k_GSK.shape[0]
-    if tokens == 1 and mask_1S is None and in_packed_pass():
+    if tokens == 1 and mask_1S is None and in_host_pass():
         from gesso.kernels.host import normed
 
         if normed.attends(q_THK[0], k_GSK, v_GSK):

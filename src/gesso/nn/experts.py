@@ -30,7 +30,7 @@ from gesso.nn.mixtures import (
     rows_of_few_shapes,
 )
 from gesso.nn.norm import rms_norm
-from gesso.nn.pass_threads import in_packed_pass
+from gesso.nn.pass_threads import in_host_pass
 from gesso.nn.training_experts import mix_compiled, mixes_in_training
 
 
@@ -56,7 +56,7 @@ class Router(nn.Module):
             from gesso.kernels import routing
 
             return routing.choose(scores_NE, self.per_expert_scale, self.top_k)
-        if in_packed_pass() and scores_NE.dtype == self.per_expert_scale.dtype == torch.float32:
+        if in_host_pass() and scores_NE.dtype == self.per_expert_scale.dtype == torch.float32:
             from gesso.kernels.host import normed
 
             return normed.choose(scores_NE, self.per_expert_scale, self.top_k)

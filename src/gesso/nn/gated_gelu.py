@@ -15,7 +15,7 @@ from gesso import kernels
 from gesso.nn import gpu_training
 from gesso.nn.compiled_training import differentiate_plainly, serves, serves_narrow
 from gesso.nn.elementwise import gelu
-from gesso.nn.pass_threads import in_packed_pass
+from gesso.nn.pass_threads import in_host_pass
 
 
 def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
         from gesso.kernels import normed
 
         return normed.gate(gate_NF, up_NF)
-    if in_packed_pass():
+    if in_host_pass():
         from gesso.kernels.host import normed as on_host
 
         if on_host.gates(gate_NF, up_NF):

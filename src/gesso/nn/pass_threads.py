@@ -30,26 +30,26 @@ WATCH = 700_000
 
 
 class _Marked(threading.local):
-    packed = False
+    on_host = False
 
 
 _marked = _Marked()
 
 
-def in_packed_pass() -> bool:
-    """Says whether this thread is in a pass that `packed_pass` runs."""
-    return _marked.packed
+def in_host_pass() -> bool:
+    """Says whether this thread is in a pass that `host_pass` runs."""
+    return _marked.on_host
 
 
 @contextmanager
-def packed_pass(rows: int, few: int = FEW_ROWS) -> Iterator[None]:
+def host_pass(rows: int, few: int = FEW_ROWS) -> Iterator[None]:
     """Runs a pass on a CPU over weights that kernels read; of more than `few` rows with threads as ever."""
-    before, _marked.packed = _marked.packed, True
+    before, _marked.on_host = _marked.on_host, True
     try:
         with _few_rows(rows, few):
             yield
     finally:
-        _marked.packed = before
+        _marked.on_host = before
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def _few_rows(rows: int, few: int) -> Iterator[None]:
 
 
 def in_few_rows() -> bool:
-    """Says whether this thread is in a pass of few rows that `packed_pass` runs."""
+    """Says whether this thread is in a pass of few rows that `host_pass` runs."""
     return fixed_threads()
 
 

@@ -20,7 +20,7 @@ from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.elementwise import softmax
 from gesso.nn.host_experts import leading_rows, repeat_last
 from gesso.nn.linear import linear
-from gesso.nn.pass_threads import packed_pass
+from gesso.nn.pass_threads import host_pass
 from gesso.nn.quant.base import (
     CPU_TILE,
     Format,
@@ -130,7 +130,7 @@ class QuantizedVocabulary(Vocabulary):
     def predict(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
     ) -> VocabularyPass:
-        with packed_pass(len(hidden_ND)) if not mix and on_host(hidden_ND, self.parts, self.form) else nullcontext():
+        with host_pass(len(hidden_ND)) if not mix and on_host(hidden_ND, self.parts, self.form) else nullcontext():
             return super().predict(hidden_ND, temperature_N, uniform_N, mix=mix)
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
