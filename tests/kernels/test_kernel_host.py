@@ -94,10 +94,12 @@ def test_whole_numbers_come_out_exactly(form: Format) -> None:
 
 
 @forms
-@pytest.mark.parametrize("blocks", [2, 6, 8, 10, 16, 22])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 5, 6, 8, 10, 11, 16, 19, 22, 33])
 def test_one_row_has_the_bits_that_it_has_among_others(form: Format, blocks: int) -> None:
-    """Scales and offsets are multiplied eight blocks at a time, of which the last may stand in two; 11 rows leave one
-    of four."""
+    """Scales and offsets are multiplied eight blocks at a time, of which the last may stand in two, or sixteen, and few
+    of a last chunk by themselves; 11 rows leave one of four."""
+    if blocks % 2 and form == Int4(128):
+        pytest.skip("two blocks share a scale")
     parts, x = form.quantize(random(11, 64 * blocks)), random(5, 64 * blocks, seed=1)
     for kind in kinds():
         whole = packed.matmul(x, form.kernel, parts, dot=kind)
@@ -311,10 +313,10 @@ def rounded_rows(x: torch.Tensor, kind: Dot) -> tuple[torch.Tensor, torch.Tensor
     if kind == "amx":
         groups = -(-rows // GROUP)
         size = groups * GROUP * width
-        straight = rounded.held[:size].view(-1, width).flip(0)[:rows].view(torch.uint8)
+        straight = rounded.held[:size].view(-1, width).flip(0)[:rows]
         turned = rounded.held[size : 2 * size].view(groups, -1, GROUP, 4)
         assert torch.equal(
-            (straight ^ 128).view(torch.int8).view(rows, -1, BLOCK),
+            straight.view(rows, -1, BLOCK),
             turned.transpose(1, 2).reshape(groups * GROUP, -1, BLOCK)[:rows],
         )
         scales = rounded.held[2 * size :].view(torch.float32)

@@ -3,11 +3,12 @@
 llvmlite brings LLVM along as a wheel, so that no compiler is asked for. (`products` has the arithmetic, `packed` what
 the rest of gesso calls.)
 
-`llvm_ir` -> `words`, `activations`, `dots`, `layouts`, `pieces`, `amx` -> `products`, `tile_unpacking`, `tile_rows` and
-`tile_products` (the same by AMX), `tile_mixing` (which `mix` calls), `float_products` (activations that are not
-rounded), `scans`, `packing` -> `library` and `gradients` (training: `norm_gradients`, `block_gradients`, `gated`,
-`mixtures`, `softmax`, `narrow_softmax`, `head_layouts`), which compile by `compilation` and keep what was compiled in
-an `object_cache`; `threads`, `team` (helpers), `openmp` (PyTorch's threads) and `calls` (several products as one job).
+`llvm_ir` -> `words`, `activations`, `dots`, `layouts`, `pieces`, `amx` -> `products`, `tile_unpacking`, `row_chunks`,
+`tile_rows` and `tile_products` (the same by AMX), `tile_mixing` (which `mix` calls), `float_products` (activations that
+are not rounded), `scans`, `packing` -> `library` and `gradients` (training: `norm_gradients`, `block_gradients`,
+`gated`, `mixtures`, `softmax`, `narrow_softmax`, `head_layouts`), which compile by `compilation` and keep what was
+compiled in an `object_cache`; `threads`, `team` (helpers), `openmp` (PyTorch's threads) and `calls` (several products as
+one job).
 `packed` (multiply) and `pack` call them. `compositions`, `pair_lists` and `refinements` compute what automata are made
 of; `norms`, `normed`, `gated`, `choices` (of experts), `expert_groups` (rows by expert) and `one_query` (attention)
 what stands between products; `steps` and `step_kernels` a list of calls and jobs, one after the other. `bfloat16`

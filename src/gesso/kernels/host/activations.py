@@ -8,6 +8,7 @@ For products in tiles, sixteen rows are written turned: four neighbours of a row
 """
 
 import functools
+from collections.abc import Sequence
 
 from llvmlite import ir
 
@@ -41,6 +42,7 @@ ONES, ONES_BITS = 1.5 * 2**23, 0x4B400000
 
 GROUP = 16
 """Rows that are turned together."""
+Halves = tuple[Sequence[int], Sequence[int]] | None
 _WORD = 4
 """Neighbours that stay side by side where rows are turned."""
 
@@ -67,24 +69,24 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     build.ret_void()
 
 
-def write_turn_rows(module: ir.Module, name: str, parts: int, *, shifted: bool) -> None:
+def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves) -> None:
     """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows as `write_round_rows`'s kernel does
     and writes them turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)`
     gives each piece (see `pieces`) a group of its own; its rows of x are as many as come out.
 
     Args of the kernels: codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16], sums float
     [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for products of few
-    rows: of place i from -64 G (i + 1) on.
+    rows: of place i `straight_width` times i + 1 before. Of two blocks some features stand first, and then the others.
 
     Args:
         parts: of a block, each with a sum of its own.
-        shifted: of the codes side by side, as in `write_round_rows`.
+        halves: the features of a block that stand first, and the others; None for all in order.
     """
     build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
     x, blocks, begin, end, *places = build.made.args
     rows = Loop(build, begin, end)
     group, lane = (divided(rows.index, constant(GROUP)) for divided in (build.udiv, build.urem))
-    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts, shifted=shifted)
+    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts, halves)
     rows.close()
     build.ret_void()
     build = Writer(module, f"{name}_pieces", VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, POINTER])
@@ -93,7 +95,7 @@ def write_turn_rows(module: ir.Module, name: str, parts: int, *, shifted: bool) 
     size, first = (build.read(pieces, I64, word_of(build, groups.index, word)) for word in (SIZE, OUT))
     lanes = Loop(build, constant(0), size)
     row = build.add(first, lanes.index)
-    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts, shifted=shifted)
+    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts, halves)
     lanes.close()
     groups.close()
     build.ret_void()
@@ -105,8 +107,7 @@ def _turn_row(
     place: tuple[Value, Value, Value],
     written: list[Value],
     parts: int,
-    *,
-    shifted: bool,
+    halves: Halves,
 ) -> None:
     """Rounds a row and writes it.
 
@@ -117,14 +118,12 @@ def _turn_row(
     """
     (numbers, blocks), (row, group, lane), (codes, scales, sums) = x, place, written
     slot = build.add(build.mul(group, constant(GROUP)), lane)
-    straight = build.mul(build.mul(build.add(slot, constant(1)), blocks), constant(-BLOCK))
+    straight = build.mul(build.add(slot, constant(1)), build.sub(constant(0), straight_width(build, blocks)))
     block = Loop(build, constant(0), blocks)
     rounded, scale, totals = _round_block(build, numbers, build.mul(_of(build, row, blocks, block), constant(BLOCK)))
     own, words = _of(build, group, blocks, block), LANES // _WORD
-    beside = build.add(straight, build.mul(block.index, constant(BLOCK)))
+    _write_straight(build, rounded, build.at(codes, straight, I8), block.index, halves)
     for i, code in enumerate(rounded):
-        stored = build.xor(code, constants([-128] * LANES, I8)) if shifted else code
-        build.write(stored, codes, build.add(beside, constant(LANES * i)))
         held = build.bitcast(code, vector(I32, words))
         for j in range(words):
             at = build.add(build.mul(own, constant(BLOCK // _WORD)), constant(words * i + j))
@@ -137,6 +136,24 @@ def _turn_row(
         total = _sum_of(build, totals[part * each : (part + 1) * each], scale)
         build.write(total, sums, build.add(build.mul(at, constant(GROUP)), lane))
     block.close()
+
+
+def _write_straight(build: Writer, rounded: list[Value], row: Value, block: Value, halves: Halves) -> None:
+    if halves is None:
+        for i, code in enumerate(rounded):
+            build.write(code, row, build.add(build.mul(block, constant(BLOCK)), constant(LANES * i)))
+        return
+    low, high = (build.pick(rounded[i], rounded[i + 1], range(2 * LANES)) for i in (0, 2))
+    codes = build.pick(low, high, range(BLOCK))
+    pair, other = build.lshr(block, constant(1)), build.and_(block, constant(1))
+    first = build.add(build.mul(pair, constant(2 * BLOCK)), build.mul(other, constant(BLOCK // 2)))
+    for i, half in enumerate(halves):
+        build.write(build.pick(codes, codes, half), row, build.add(first, constant(BLOCK * i)))
+
+
+def straight_width(build: Writer, blocks: Value) -> Value:
+    """Returns how many bytes a row's codes side by side take: those of an even number of blocks."""
+    return build.mul(build.add(blocks, build.and_(blocks, constant(1))), constant(BLOCK))
 
 
 def _of(build: Writer, row: Value, blocks: Value, block: Loop) -> Value:

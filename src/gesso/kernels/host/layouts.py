@@ -1,14 +1,12 @@
 """Says how kernels read the formats of packed weights: 64 codes into a register, and where their scales stand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from llvmlite import ir
-
 from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.dots import BYTES
-from gesso.kernels.host.llvm_ir import F32, I8, I32, Value, Writer, constant, constants, vector
+from gesso.kernels.host.llvm_ir import F32, I1, I8, I32, Value, Writer, constant, constants, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +28,16 @@ class Layout:
     """
 
     bits: int
-    codes: Callable[[Writer, Weights, Value], Value] | None
-    """Unpacks a block's 64 codes, given the block's number; None where weights are no whole numbers."""
+    unpack: Callable[[Writer, Value], tuple[Value, ...]] | None
+    """Unpacks bytes, each into one code, or into one of each half; None where weights are no whole numbers."""
     signed: bool
     scale: Literal["block", "half", "quarter", "row", "none"]
     blocks_per_scale: int = 1
     offsets: bool = False
     """Whether a block has an offset, which is multiplied by the sum of its activations."""
+    halves: tuple[Sequence[int], Sequence[int]] | None = None
+    """The features of a block whose codes stand in its bytes' first halves, and in the second ones, in order; None
+    where bytes are of one code, or hold one each of two blocks."""
     tables: bool = False
     """Its codes go through a table, which takes an instruction of x86."""
     unit: float = 1.0
@@ -44,50 +45,46 @@ class Layout:
     floats: Callable[[Writer, Weights, Value], list[Value]] | None = None
     """Unpacks a block's 64 weights as four vectors of fp32, before scales: activations are not rounded then."""
 
+    @property
+    def parts(self) -> int:
+        """The number of parts of a block that have a scale of their own."""
+        return {"half": 2, "quarter": 4}.get(self.scale, 1)
+
+    def codes(self, build: Writer, weights: Weights, block: Value) -> Value:
+        """Unpacks the 64 codes of a block of a row."""
+        assert self.unpack is not None
+        if self.halves is None:
+            pair = build.lshr(block, constant(1)) if self.bits == 4 else block
+            read = self.unpack(build, build.read(weights.codes, BYTES, build.mul(pair, constant(BLOCK))))
+            return read[0] if len(read) == 1 else build.select(build.trunc(block, I1), *reversed(read))
+        bytes_ = build.read(weights.codes, vector(I8, BLOCK // 2), build.mul(block, constant(BLOCK // 2)))
+        (first, second), order = self.unpack(build, bytes_), [*self.halves[0], *self.halves[1]]
+        return build.pick(first, second, [order.index(feature) for feature in range(BLOCK)])
+
+
+def _whole(_: Writer, bytes_: Value) -> tuple[Value, ...]:
+    return (bytes_,)
+
 
 def _nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
     lanes = bytes_.type.count
     return build.and_(bytes_, constants([15] * lanes, I8)), build.lshr(bytes_, constants([4] * lanes, I8))
 
 
-def _int4_codes(build: Writer, weights: Weights, block: Value) -> Value:
-    """Reads the low halves of 32 bytes, then the high ones."""
-    bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
-    low, high = _nibbles(build, bytes_)
-    return build.pick(low, high, range(BLOCK))
+def _through_table(table: tuple[int, ...], *, low_first: bool) -> Callable[[Writer, Value], tuple[Value, ...]]:
+    """Reads halves of bytes through a table of 16 signed numbers."""
+
+    def unpack(build: Writer, bytes_: Value) -> tuple[Value, ...]:
+        lanes = bytes_.type.count
+        name, kind = _LOOK_UP[lanes], vector(I8, lanes)
+        entries = constants(list(table) * (lanes // len(table)), I8)
+        low, high = (build.own(name, kind, entries, half) for half in _nibbles(build, bytes_))
+        return (low, high) if low_first else (high, low)
+
+    return unpack
 
 
-def _int4_codes_32(build: Writer, weights: Weights, block: Value) -> Value:
-    """Reads the low halves of 16 bytes, then their high ones, and the same of 16 more."""
-    bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
-    low, high = _nibbles(build, bytes_)
-    return build.pick(low, high, [*range(16), *range(32, 48), *range(16, 32), *range(48, 64)])
-
-
-def _int4_codes_128(build: Writer, weights: Weights, block: Value) -> Value:
-    """Reads the low halves of 64 bytes for an even block, and their high ones for the odd block after it."""
-    bytes_ = build.read(weights.codes, BYTES, build.shl(build.lshr(block, constant(1)), constant(6)))
-    low, high = _nibbles(build, bytes_)
-    return build.select(build.trunc(block, ir.IntType(1)), high, low)
-
-
-def _int8_codes(build: Writer, weights: Weights, block: Value) -> Value:
-    return build.read(weights.codes, BYTES, build.mul(block, constant(BLOCK)))
-
-
-def _through_table(table: tuple[int, ...], *, low_first: bool) -> Callable[[Writer, Weights, Value], Value]:
-    """Reads neighbours out of 32 bytes, each through a table of 16 signed numbers."""
-
-    def codes(build: Writer, weights: Weights, block: Value) -> Value:
-        bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
-        kind, entries = vector(I8, 32), constants(list(table) * 2, I8)
-        parts = [build.own("llvm.x86.avx2.pshuf.b", kind, entries, half) for half in _nibbles(build, bytes_)]
-        first, second = parts if low_first else parts[::-1]
-        return build.pick(first, second, [lane for i in range(32) for lane in (i, 32 + i)])
-
-    return codes
-
-
+_LOOK_UP = {BLOCK // 2: "llvm.x86.avx2.pshuf.b", BLOCK: "llvm.x86.avx512.pshuf.b.512"}
 NVFP4_TABLE = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """The values of e2m1, doubled: whole numbers."""
 NF4_TOP = 127
@@ -124,19 +121,18 @@ def _plain_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
     return [build.read(weights.codes, vector(F32, LANES), place) for place in places]
 
 
+_ENDS, _NEIGHBOURS = (range(32), range(32, 64)), (range(0, 64, 2), range(1, 64, 2))
+_ENDS_OF_32 = ([*range(16), *range(32, 48)], [*range(16, 32), *range(48, 64)])
+_NF4, _NVFP4 = _through_table(NF4_TABLE, low_first=False), _through_table(NVFP4_TABLE, low_first=True)
 LAYOUTS = {
     "fp32": Layout(32, None, signed=True, scale="none", floats=_plain_floats),
-    "int8": Layout(8, _int8_codes, signed=True, scale="row"),
+    "int8": Layout(8, _whole, signed=True, scale="row"),
     "fp8": Layout(8, None, signed=True, scale="row", floats=_e4m3_floats),
-    "int4": Layout(4, _int4_codes, signed=False, scale="block", offsets=True),
-    "int4-32": Layout(4, _int4_codes_32, signed=False, scale="half"),
-    "int4-128": Layout(4, _int4_codes_128, signed=False, scale="block", offsets=True, blocks_per_scale=2),
-    "nf4": Layout(
-        4, _through_table(NF4_TABLE, low_first=False), signed=True, scale="block", tables=True, unit=1 / NF4_TOP
-    ),
-    "nvfp4": Layout(
-        4, _through_table(NVFP4_TABLE, low_first=True), signed=True, scale="quarter", tables=True, unit=0.5
-    ),
+    "int4": Layout(4, _nibbles, signed=False, scale="block", offsets=True, halves=_ENDS),
+    "int4-32": Layout(4, _nibbles, signed=False, scale="half", halves=_ENDS_OF_32),
+    "int4-128": Layout(4, _nibbles, signed=False, scale="block", offsets=True, blocks_per_scale=2),
+    "nf4": Layout(4, _NF4, signed=True, scale="block", halves=_NEIGHBOURS, tables=True, unit=1 / NF4_TOP),
+    "nvfp4": Layout(4, _NVFP4, signed=True, scale="quarter", halves=_NEIGHBOURS, tables=True, unit=0.5),
 }
 
 

@@ -48,7 +48,6 @@ from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
 from gesso.kernels.host.tile_products import write_multiply_tiles
-from gesso.kernels.host.tile_unpacking import parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def kernels(name: str, kind: Dot) -> Kernels:
     module = ir.Module(f"gesso_{name}_{kind}")
     if kind == "amx":
         amx.available()  # asks the system for its registers
-        write_turn_rows(module, "round_rows", parts_of(layout), shifted=layout.signed)
+        write_turn_rows(module, "round_rows", layout.parts, layout.halves)
         write_multiply_tiles(module, "multiply", layout)
     else:
         write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)

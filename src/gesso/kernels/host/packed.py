@@ -28,7 +28,7 @@ from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.pieces import tiles_of
 from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
-from gesso.kernels.host.tile_unpacking import parts_of, tile_scratch_size
+from gesso.kernels.host.tile_unpacking import tile_scratch_size
 
 MULTIPLIED_ALONE, PLAIN_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 19, 1 << 18
 """Products, those by weights that are no whole numbers, and activations, that one thread is done with sooner than
@@ -109,8 +109,9 @@ def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "arr
     if dot == "amx":
         groups = -(-rows // GROUP) if pieces is None else len(pieces) // 4
         codes, scales = groups * GROUP * width, 4 * groups * GROUP * blocks
-        sums = scales * parts_of(LAYOUTS[found])
-    straight = codes if dot == "amx" else 0  # codes side by side, before those that are turned
+        sums = scales * LAYOUTS[found].parts
+    # Codes side by side, of an even number of blocks, stand before those that are turned.
+    straight = groups * GROUP * BLOCK * (blocks + blocks % 2) if dot == "amx" else 0
     held = torch.empty(straight + codes + scales + sums, dtype=torch.int8, device=x_MD.device)
     if dot == "amx":
         held[straight + codes :] = 0  # places of a group that have no row

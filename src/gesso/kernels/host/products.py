@@ -232,7 +232,6 @@ class _Piece(Writer):
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
         self._ask_for(matrix[0], block, len(matrix), ahead, level)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
-            assert self.layout.codes is not None
             codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
             offsets = self._halves(weights.third, weights, block) if row_sums else None
             for r, activations in enumerate(rows):

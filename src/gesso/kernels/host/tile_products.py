@@ -10,14 +10,14 @@ lane each, times both scales. Part by part in order: a row's bits do not depend 
 from llvmlite import ir
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.activations import BLOCK, GROUP, LANES
+from gesso.kernels.host.activations import BLOCK, GROUP, LANES, straight_width
 from gesso.kernels.host.dots import FLOATS, WHOLES
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I1, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
 from gesso.kernels.host.pieces import Run
 from gesso.kernels.host.tile_rows import FEW, RowWriter
-from gesso.kernels.host.tile_unpacking import CHUNK, TILE, TOGETHER, TileWriter, UnpackWriter, parts_of
-from gesso.kernels.host.words import OUT, ROW, SIZE, word_of
+from gesso.kernels.host.tile_unpacking import CHUNK, TILE, TOGETHER, TileWriter, UnpackWriter
+from gesso.kernels.host.words import MATRIX, OUT, ROW, SIZE, word_of
 
 SUMS, CODES, ROWS = 0, 4, 6
 """Tiles: of what comes out, of the matrix and of activations."""
@@ -27,19 +27,19 @@ _BEHIND = 2
 
 def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
     """Writes the kernel that `products.write_multiply` would, for activations that were rounded in turned order."""
-    parts, full = parts_of(layout), (LANES, 4 * LANES)
+    parts, full = layout.parts, (LANES, 4 * LANES)
     used = {SUMS: full, CODES: (LANES, BLOCK // parts), ROWS: (LANES // parts, 4 * LANES)}
     shapes = amx.write_configuration(module, f"{name}_shapes", used)
     unpack = UnpackWriter(module, f"{name}_unpack", layout).made
     of_tile = _Tile(module, f"{name}_tile", layout).made
-    of_rows = {count: RowWriter(module, f"{name}_{count}", layout, count, whole=True).made for count in FEW}
-    of_rest = RowWriter(module, f"{name}_rest", layout, 1, whole=False).made
+    of_rows = {count: RowWriter(module, f"{name}_{count}", layout, count).made for count in FEW}
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     *_, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
     amx.configure(build, shapes)
     run = Run(build, pieces, count)
     before = build.mul(run.matrix, columns)  # rows of the matrices that come before
+    width = build.mul(blocks, constant(BLOCK * layout.bits // 8))
     groups = Loop(build, run.first, run.end, step=TOGETHER)
     last = build.least(build.add(groups.index, constant(TOGETHER)), run.end)
     span = groups.index, last
@@ -59,7 +59,8 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout) -> None:
             build.call(of_tile, [*shared, *of_matrix, columns, piece.size, piece.number])
         loop.close()
         chunks.close()
-    _multiply_few(build, layout, span, (of_rows, of_rest), (tiles.index, first, live))
+    following = build.at(codes, build.mul(_following(build, run, tiles.index, first), width), I8)
+    _multiply_few(build, layout, span, of_rows, (tiles.index, first, live, following))
     for outer in (tiles, groups, run):
         outer.close()
     amx.release(build)
@@ -74,36 +75,41 @@ def _any_in_tiles(build: Writer, layout: Layout, span: tuple[Value, Value]) -> V
     return loop.carried[0]
 
 
+def _following(build: Writer, run: Run, column: Value, row: Value) -> Value:
+    """Returns the row from which on the next sixteen are multiplied: of the same matrix, or of the next one, or these
+    once more at the end."""
+    pieces, count, columns, _, begin, end = build.made.args[8:14]
+    piece = build.least(run.end, build.sub(count, constant(1)))
+    matrix = build.read(pieces, I64, word_of(build, piece, MATRIX))
+    other = build.add(build.mul(matrix, columns), begin)
+    other = build.select(build.icmp_signed("<", run.end, count), other, row)
+    following = build.add(column, constant(LANES))
+    return build.select(build.icmp_signed("<", following, end), build.add(row, constant(LANES)), other)
+
+
 def _multiply_few(
     build: Writer,
     layout: Layout,
     span: tuple[Value, Value],
-    kernels: tuple[dict[int, Value], Value],
-    matrix: tuple[Value, Value, Value],
+    kernels: dict[int, Value],
+    matrix: tuple[Value, Value, Value, Value],
 ) -> None:
     """Multiplies pieces of few rows.
 
     Args:
-        kernels: for so many rows and sixteen of the matrix, and for one row and fewer of these.
-        matrix: the first column of sixteen that come out, the row of the matrix that it is, and how many there are.
+        kernels: for so many rows.
+        matrix: the first column of sixteen that come out, the row of the matrix that it is, how many there are, and
+            the rows that follow.
     """
     codes, scales, third, out, scratch = build.made.args[3:8]
     columns, blocks = build.made.args[10:12]
-    column, first, live = matrix
-    beside = [codes, scales, third], [scratch, first, live, blocks, columns]
+    column, first, live, following = matrix
     loop = Loop(build, *span)
     piece = _Piece(build, layout, loop.index, span[0])
     target, rows = build.at(out, build.add(piece.out, column), F32), [piece.straight, *piece.rows[1:]]
-    is_whole = build.icmp_signed("==", live, constant(LANES))
-    for size, kernel in kernels[0].items():
-        with build.if_then(build.and_(is_whole, build.icmp_signed("==", piece.size, constant(size)))):
-            build.call(kernel, [*rows, *beside[0], target, *beside[1]])
-    few = Loop(build, constant(0), build.select(is_whole, constant(0), piece.few))
-    straight = build.at(rows[0], build.mul(few.index, build.mul(blocks, constant(-BLOCK))), I8)
-    own = [straight, *(build.at(row, few.index, F32) for row in rows[1:])]
-    target = build.at(target, build.mul(few.index, columns), F32)
-    build.call(kernels[1], [*own, *beside[0], target, *beside[1]])
-    few.close()
+    for size, kernel in kernels.items():
+        with build.if_then(build.icmp_signed("==", piece.size, constant(size))):
+            build.call(kernel, [*rows, codes, scales, third, target, scratch, following, first, live, blocks, columns])
     loop.close()
 
 
@@ -120,16 +126,15 @@ class _Piece:
         row, self.size, first_out = (build.read(pieces, I64, word_of(build, index, word)) for word in (ROW, SIZE, OUT))
         self.number, self.out = build.sub(index, first), build.mul(first_out, columns)
         self.is_few = build.icmp_signed("<=", self.size, constant(FEW[0]))
-        self.few = build.select(self.is_few, self.size, constant(0))
         group, lane = (divided(row, constant(GROUP)) for divided in (build.udiv, build.urem))
         scales = build.mul(build.mul(group, blocks), constant(GROUP))  # of the groups that come before
-        held = ((x, BLOCK // 4, I32), (x_scales, 1, F32), (x_sums, parts_of(layout), F32))
+        held = ((x, BLOCK // 4, I32), (x_scales, 1, F32), (x_sums, layout.parts, F32))
         self.rows = [
             build.at(numbers, build.add(build.mul(scales, constant(each)), lane), kind) for numbers, each, kind in held
         ]
         """Codes, scales and sums."""
-        back = build.mul(build.mul(build.add(row, constant(1)), blocks), constant(-BLOCK))
-        self.straight = build.at(x, back, I8)
+        back = build.sub(constant(0), straight_width(build, blocks))
+        self.straight = build.at(x, build.mul(build.add(row, constant(1)), back), I8)
         """The codes of the first row side by side; those of the others stand before it."""
 
 

@@ -45,11 +45,6 @@ AHEAD = 2048
 """Bytes behind the rows at hand from which on memory is asked for."""
 
 
-def parts_of(layout: Layout) -> int:
-    """Returns how many parts of a block have a scale of their own."""
-    return {"half": 2, "quarter": 4}.get(layout.scale, 1)
-
-
 def tile_scratch_size() -> int:
     """Returns how many floats of scratch memory a thread needs."""
     return sum(ROOMS)
@@ -62,7 +57,7 @@ class TileWriter(Writer):
         super().__init__(module, name, VOID, [POINTER] * pointers + [I64] * wholes)
         self.made.linkage = "internal"
         self.made.attributes.add("noinline")
-        self.layout, self.parts = layout, parts_of(layout)
+        self.layout, self.parts = layout, layout.parts
         self.has_offsets = layout.offsets or layout.scale == "half"
 
     def take(self, scratch: Value, first: Value, live: Value, blocks: Value, begin: Value, end: Value) -> None:
@@ -135,6 +130,28 @@ class TileWriter(Writer):
             rows, distance = turned, distance // 2
         return rows
 
+    def _turn_words(self, rows: list[Value]) -> list[Value]:
+        """Turns sixteen vectors of sixteen numbers of 16 bits, half of which would leave a register empty."""
+        half = LANES // 2
+        turned = [self.pick(*pair, range(2 * LANES)) for pair in zip(rows[:half], rows[half:], strict=True)]
+        for together in (1, 2, 4):  # words of a row that stand side by side, then those of two, of four
+            pairs = list(zip(turned[::2], turned[1::2], strict=True))
+            turned = [self._interleave(*pair, together, first) for first in (0, half // 2) for pair in pairs]
+        turned = [turned[place] for place in (0, 4, 2, 6, 1, 5, 3, 7)]
+        ends = [[*range(begin, begin + half), *range(LANES + begin, LANES + begin + half)] for begin in (0, half)]
+        return [self.pick(each, each, lanes) for lanes in ends for each in turned]
+
+    def _interleave(self, first: Value, second: Value, together: int, begin: int) -> Value:
+        """Takes words of two vectors by turns: of each eight the four from `begin` on."""
+        lanes = [
+            vector_ + eight + begin + word
+            for eight in range(0, 2 * LANES, LANES // 2)
+            for start in range(0, LANES // 4, together)
+            for vector_ in (0, 2 * LANES)
+            for word in range(start, start + together)
+        ]
+        return self.pick(first, second, lanes)
+
     def spread(self, scales: Value, third: Value) -> None:
         """Writes the scales and offsets of the chunk, those of sixteen rows side by side."""
         if self.layout.scale != "row":
@@ -164,9 +181,11 @@ class TileWriter(Writer):
                 mask,
                 zeros(some),
             )
-            rows.append(e4m3(self, read) if quarters else self.bfloat16(read))
+            rows.append(self.zext(read, vector(I16, LANES)) if quarters else read)
         unit = constants([self.layout.unit] * LANES, F32)
-        turned = self.turn(rows)
+        turned = [
+            e4m3(self, self.trunc(each, some)) if quarters else self.bfloat16(each) for each in self._turn_words(rows)
+        ]
         if self.layout.scale == "block" and self.layout.unit != 1:
             turned = [self.fmul(each, unit) for each in turned]
         for v, held in enumerate(turned):
@@ -185,7 +204,6 @@ class UnpackWriter(TileWriter):
         super().__init__(module, name, layout, 4, 5)
         codes, scales, third, scratch = self.made.args[:4]
         self.take(scratch, *self.made.args[4:])
-        assert layout.codes is not None
         width = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
         self.spread(scales, third)
         # Bytes are read where they are, but for those of rows that the matrix lacks.
