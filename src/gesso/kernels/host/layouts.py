@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def parts(self) -> int:
-        """The number of parts of a block that have a scale of their own."""
+        """Returns how many parts of a block have a scale of their own."""
         return {"half": 2, "quarter": 4}.get(self.scale, 1)
 
     def codes(self, build: Writer, weights: Weights, block: Value) -> Value:
