@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,15 @@ def test_a_run_that_was_done_before_says_so(gesso: Gesso, data: Path, tmp_path: 
 
 def _full(*_: Path) -> None:
     raise TrainingError("no space left")
+
+
+def test_time_left_is_told_of_steps_that_take_long() -> None:
+    now = 0.0
+    with ExitStack() as stack:
+        callback = training.ProgressCallback(stack)
+        callback.progress.get_time = lambda: now
+        callback.started(100, 200, 1)
+        for step in range(101, 105):
+            now += 90
+            callback.stepped(step, None)
+        assert callback.progress.tasks[0].time_remaining == 96 * 90

@@ -62,7 +62,8 @@ class ProgressCallback(TrainingCallback):
             *left,
         )
         self.console = stderr_console()
-        self.progress = Progress(*columns, console=self.console)
+        # By itself it forgets what is older than half a minute, which a step may take.
+        self.progress = Progress(*columns, console=self.console, speed_estimate_period=3600)
         self.task: Any = None
         self._stack = stack
         self._alike = False
