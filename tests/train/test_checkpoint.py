@@ -23,7 +23,7 @@ from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from gesso.train.identity import WEIGHTS
 from gesso.train.text_files import CopiedText
 from train.forks import start_fork
-from train.runs import SHAPE, Fixed, Told, go_on, losses_of, recipe, same_files, train
+from train.runs import SHAPE, Fixed, Told, go_on, losses_of, metrics, recipe, same_files, train
 
 # Its checkpoints -----------------------------------------------------------------------------------------------
 
@@ -147,6 +147,31 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(TrainingError, match=r"step 7: .*, and there is no checkpoint; a lower learning"):
         train(recipe(checkpoint_every=100), tmp_path / "none", device="cpu")
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]
+
+
+def test_the_steps_before_one_that_fails_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sparse = recipe(log_every=4, checkpoint_every=100)
+    train(recipe(), tmp_path / "each", device="cpu")
+    each = metrics(tmp_path / "each")
+    with pytest.raises(DataError, match="it has changed"):
+        train(replace(sparse, data=Failing(6)), tmp_path / "data", device="cpu")
+    good = step.losses
+    calls: list[int] = []
+
+    def losses(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        found = good(*args, **options)
+        return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
+
+    monkeypatch.setattr(step, "losses", losses)
+    with pytest.raises(TrainingError, match="step 7: the loss or gradient is not a number"):
+        train(sparse, tmp_path / "infinite", device="cpu")
+    for run in ("data", "infinite"):
+        found = metrics(tmp_path / run)
+        assert sorted(found) == [4, 6], run
+        for name in ("denoiser_loss", "encoder_loss", "gradient_norm"):
+            assert found[6][name] == pytest.approx((each[5][name] + each[6][name]) / 2, abs=2e-3), (run, name)
+        assert found[6]["learning_rate"] == each[6]["learning_rate"]
 
 
 class Failing(Fixed):

@@ -274,6 +274,33 @@ def test_a_held_out_loss_that_is_no_number_ends_the_run(tmp_path: Path, monkeypa
     assert checkpoints(tmp_path) == []
 
 
+def test_tokens_a_second_are_those_of_the_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    good = trainer.DenoisingObjective.backward
+
+    def takes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def backward(objective: Any, batch: Any) -> Any:
+        takes(1)
+        return good(objective, batch)
+
+    def evaluate(_: Any) -> tuple[float, float]:
+        takes(100)
+        return 1.0, 1.0
+
+    monkeypatch.setattr("gesso.train.clock.time.monotonic", lambda: now)
+    monkeypatch.setattr(trainer.DenoisingObjective, "backward", backward)
+    monkeypatch.setattr(trainer.DenoisingObjective, "evaluate", evaluate)
+    monkeypatch.setattr(trainer._Run, "_save", lambda run: takes(10) or run.out)
+    train(recipe(steps=6, log_every=2, evaluate_every=2, checkpoint_every=1), tmp_path, device="cpu")
+    found = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()]
+    found = [record for record in found if "tokens_per_second" in record]
+    assert [record["seconds"] for record in found] == [12, 134, 256]
+    assert all(100 < record["tokens_per_second"] < 130 for record in found), "of steps that take a second"
+
+
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     plain = train(recipe(), tmp_path / "plain", device="cpu")
     looked = train(recipe(evaluate_every=3), tmp_path / "looked", device="cpu")

@@ -101,7 +101,11 @@ def train(
                 with contextlib.suppress(OSError):  # another process may have removed it, or written into it
                     out.rmdir()
             raise
-        outcome = run.go(stop_at, max_minutes, should_stop)
+        try:
+            outcome = run.go(stop_at, max_minutes, should_stop)
+        except Exception:
+            run.record_rest()
+            raise
     leave_process_group(group)
     return outcome
 
@@ -137,6 +141,7 @@ class _Run:
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision, group.rank, group.size)
         self.progress = self._resume()
         self.clock = Clock(group, self.progress.seconds, recipe.train.within_minutes)
+        self.means = RunningMeans()
 
     def _resume(self) -> Progress:
         """Resumes from the newest checkpoint that is whole, and drops the records of later steps, and their
@@ -162,21 +167,19 @@ class _Run:
         if first >= last or self.progress.out_of(config.patience) or spent >= 1:
             return self._outcome(path, reason if first >= last else "within" if spent >= 1 else "patience")
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
-        self.means = RunningMeans(clock.seconds)
         batches = self.objective.batches(first, last)
         for step in range(first, last):
-            batch = self._next_batch(batches)
-            rate = learning_rate(config, step, spent)
-            measured, count = self._step(step, batch, rate)
-            self.means.add(measured, count)
+            begun, rate = clock.seconds, learning_rate(config, step, spent)
+            measured, count = self._step(step, self._next_batch(batches), rate)
             if not math.isfinite(measured.sum().item()):
                 kept = "there is no checkpoint" if path == self.out else f"the last checkpoint is {path}"
                 raise TrainingError(
                     f"step {step + 1}: the loss or gradient is not a number, and {kept}; a lower learning rate may help"
                 )
             done, now, spent = step + 1, clock.seconds, clock.spent()
+            self.means.add(measured, count, rate, begun, now)
             self.progress = dataclasses.replace(self.progress, step=done, seconds=clock.bounded_seconds)
-            record = self._record(rate, now) if done % config.log_every == 0 or done == last else None
+            record = self._record() if done % config.log_every == 0 or done == last else None
             complete = done == config.steps or spent >= 1
             evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or complete)
             improved = self._evaluate() if evaluates else False
@@ -189,7 +192,7 @@ class _Run:
                 reason = "within" if spent >= 1 else stop or reason
             ending = done == last or reason not in ("steps", "stop_at")
             if ending and record is None:  # what a run that goes on would leave out of its means
-                record = self._record(rate, now)
+                record = self._record()
             if done % config.checkpoint_every == 0 or ending or improved:
                 path = self._save()
             self.callback.stepped(done, record)
@@ -197,23 +200,18 @@ class _Run:
                 break
         return self._outcome(path, reason)
 
-    def _record(self, rate: float, now: float) -> Record:
-        """Writes the means of the steps since the last record.
-
-        Args:
-            now: what the clock says behind the last of them.
-        """
-        (*means, norm), tokens_per_second = self.means.take(now)
-        record = self.objective.record(
-            means,
-            step=self.progress.step,
-            learning_rate=rate,
-            gradient_norm=round(norm, 4),
-            tokens_per_second=round(tokens_per_second, 1),
-            seconds=round(now, 1),
-        )
+    def _record(self) -> Record:
+        """Writes the means of the steps since the last record."""
+        means, pace = self.means.take()
+        record = self.objective.record(means, step=self.progress.step, **pace)
         self._write(METRICS, record)
         return record
+
+    def record_rest(self) -> None:
+        """Writes the means of the steps that no record tells of: those before one that failed."""
+        with contextlib.suppress(TrainingError):  # of two errors the first is told
+            if self.means:
+                self._record()
 
     def _trained(self) -> list[torch.nn.Parameter]:
         return [parameter for _, parameter in trainable(self.model, self.vision)]
