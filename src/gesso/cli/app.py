@@ -27,6 +27,7 @@ from gesso.cli.imports import FLAG
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.other_names import other_name_hint
 from gesso.cli.output import drop
 from gesso.cli.plan import plan
 from gesso.cli.pull import pull
@@ -80,6 +81,8 @@ _QUOTES = 'a text of several words stands in quotes, as in "What is 481 + 296?"'
 """Hint where the words of a text were taken for arguments."""
 _MODEL = "the model goes with -m, as in gesso {} -m skills"
 """Hint where a model was taken for an argument."""
+_OF_RUNS = "--max-minutes"
+"""An option of the commands that train, some of whose options have other names elsewhere."""
 _TEXTS = frozenset({"prompt", "instruction", "system"})
 """Parameters that are texts."""
 
@@ -118,7 +121,10 @@ def _hint(error: Any, arguments: Sequence[str]) -> str | None:
     if type(error).__name__ == "NoSuchOption":
         if error.option_name == FLAG:
             return f"{FLAG} stands before the command, as in gesso {FLAG} FILE.py generate"
-        return _DASH if any(map(_is_text, arguments)) else None
+        if any(map(_is_text, arguments)):
+            return _DASH
+        known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
+        return other_name_hint(error.option_name, known) if _OF_RUNS in known else None
     if error.ctx is None or "unexpected extra argument" not in error.format_message():
         return None
     kinds = {known.name: known.param_type_name for known in error.ctx.command.params}

@@ -30,7 +30,8 @@ Files = Annotated[
     typer.Argument(help="JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."),
 ]
 HeldOutFiles = Annotated[
-    list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.", **_DATA)
+    list[Path] | None,
+    typer.Option("--held-out-file", metavar="FILE", help="Evaluate on this file instead. May be repeated.", **_DATA),
 ]
 TrainVision = Annotated[
     bool,
