@@ -7,6 +7,7 @@ Alpaca, ShareGPT, TRL's conversations, questions and answers, from .json, .jsonl
 import argparse
 import csv
 import io
+import itertools
 import json
 import os
 import sys
@@ -64,11 +65,15 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
         csv.field_size_limit(2**31 - 1)
         read = lines(path)
         head = next(read, "")
-        names = next(csv.reader([head], delimiter=mark(head)), [])
+        reader = csv.DictReader(itertools.chain([head], read), delimiter=mark(head), strict=True)
+        names = list(reader.fieldnames or ())
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"line 1: the column {twice!r:.80} stands twice")
-        reader = csv.DictReader(read, names, delimiter=mark(head))
-        yield from ((f"line {reader.line_num + 1}", row) for row in reader)
+        try:
+            yield from ((f"line {reader.line_num}", row) for row in reader)
+        except csv.Error as error:
+            where = f"line {reader.line_num + 1}: {error}"
+            raise ValueError(f"{where}: a text in quotes ends with one, and doubles those in it") from None
     elif kind == ".jsonl":
         for number, line in enumerate(lines(path), 1):
             if line.strip():
@@ -161,7 +166,7 @@ def convert(row: Any, unused: Unused) -> dict[str, Any]:
         said, more = read(row, names)
         require_answers(said)
         unused.note(row, ("system", "tools", *names, *more))
-        for each in row[names[0]] if read is share_gpt else ():
+        for each in row[names[0]] if read is share_gpt and not has_roles(row[names[0]]) else ():
             unused.note(each, ("from", "value", "weight"), "conversations.")
         return (
             {"messages": system + said} | kept | {name: row[name] for name in more if name == "source" and name in row}
@@ -185,8 +190,14 @@ def chat(row: Row, names: Sequence[str]) -> Read:
 
 
 def share_gpt(row: Row, names: Sequence[str]) -> Read:
-    """Reads ShareGPT's turns."""
-    return [turn(said) for said in row[names[0]]], ()
+    """Reads ShareGPT's turns, or messages under their name."""
+    said = row[names[0]]
+    return messages(row, names[0]) if has_roles(said) else [turn(each) for each in said], ()
+
+
+def has_roles(said: Sequence[Any]) -> bool:
+    """Says whether what a conversation holds are messages with roles, as OpenAI has them."""
+    return all(isinstance(each, Mapping) and "role" in each and "from" not in each for each in said)
 
 
 def alpaca(row: Row, names: Sequence[str]) -> Read:

@@ -30,6 +30,7 @@ def convert(*files: Path | str, **environment: str) -> subprocess.CompletedProce
     [
         {"instruction": "hi", "input": "", "output": "x"},
         {"conversations": SAID},
+        {"conversations": HI, "source": "somewhere"},
         {"messages": HI, "source": "somewhere"},
         {"prompt": HI[:1], "completion": HI[1:]},
         {"question": "hi", "answer": "x", "id": 5},
@@ -69,6 +70,24 @@ def test_tables(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('\ufeffprompt,completion\nhi,"a\nb"\n', "utf-8")
     assert json.loads(convert(path).stdout)["messages"][1]["content"] == "a\nb"
+
+
+def test_a_head_of_several_lines_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('prompt,completion,"further\nnotes"\nhi,x,5\nhi,\n', "utf-8")
+    ended = convert(path)
+    assert [said["content"] for said in json.loads(ended.stdout)["messages"]] == ["hi", "x"]
+    assert ended.stderr.startswith(f"{path}, line 4: completion is empty")
+
+
+@pytest.mark.parametrize("open_quote", ['hi,"a\nhi,b\nhi,c\n', 'hi,"a" b\n'])
+def test_a_quote_that_takes_the_next_rows_into_an_answer_is_refused(tmp_path: Path, open_quote: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"prompt,completion\nhi,x\n{open_quote}", "utf-8")
+    ended = convert(path, "--skip")
+    assert (ended.returncode, len(ended.stdout.splitlines())) == (1, 1)
+    assert ended.stderr.startswith(f"{path}, line 3: ")
+    assert ended.stderr.endswith(": a text in quotes ends with one, and doubles those in it\n")
 
 
 def test_plain_text_is_cut_between_paragraphs(tmp_path: Path) -> None:
