@@ -208,7 +208,22 @@ def write_safetensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[
         save_file(tensors, path, metadata={"format": "pt", **(metadata or {})})
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error
+    if metadata:
+        _sort_metadata(path)
     path.chmod(mode)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Puts the texts of a file's header in the order of their names: the library writes them in one that differs from
+    process to process, and so would files of the same weights."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        written = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(written) <= length:
+            file.seek(8)
+            file.write(written.ljust(length))
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
