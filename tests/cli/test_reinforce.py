@@ -20,6 +20,8 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     again = gesso("reinforce", "mini", "--out", run, *options, *sizes)
     assert again.code == 0, again.err
     assert "steps 2 to 2" in again.err
+    assert "learning rate" not in outcome.err
+    assert "learning rate 1e-05, that of the run so far: --learning-rate\n" in again.err
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert steps == [1, 2]
     states = [json.loads((run / f"step-00000{step}" / "trainer.json").read_text("utf-8")) for step in steps]
@@ -34,6 +36,7 @@ def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) 
     sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 2, "--max-denoising-steps", 1)
     outcome = gesso("reinforce", "mini", "--out", tmp_path / "run", *options, *sizes)
     assert outcome.code == 0, outcome.err
+    assert "learning rate 2e-05, the default, which is for models of billions of parameters:" in outcome.err
     told = " ".join(outcome.err.split())
     assert told.count("warning: step 1: the answers of each group had one reward, so nothing is learned") == 1
     assert told.count("nothing is learned") == 1

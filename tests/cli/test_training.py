@@ -7,6 +7,7 @@ import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from gesso.cli import training
 from gesso.errors import TrainingError
 from gesso.train import trainer
 from gesso.train.config import TrainConfig
+from gesso.train.records import Outcome
 
 LINES = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
 
@@ -118,6 +120,20 @@ def test_a_run_that_was_done_before_says_so(gesso: Gesso, data: Path, tmp_path: 
     assert "ended: all steps are done\n" in first.err
     told = "ended: all steps are done, by an earlier run: nothing was trained now, and another --out begins anew\n"
     assert told in again.err
+
+
+@pytest.mark.parametrize("best", ["step-000002", "step-000004", None])
+def test_what_is_written_is_said_where_it_is_not_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], best: str | None
+) -> None:
+    written = []
+    monkeypatch.setattr(training, "export", lambda checkpoint, folder: written.append((checkpoint.name, folder)))
+    outcome = Outcome(tmp_path / "step-000004", best and tmp_path / best, "steps")
+    training.print_result(SimpleNamespace(adapter=object()), tmp_path, outcome)
+    assert written == [(best or "step-000004", tmp_path / "adapter")]
+    told = capsys.readouterr()
+    assert told.out == f"{tmp_path / 'adapter'}\n"
+    assert (" step-000002; the last one is " in told.err) == (best == "step-000002") == bool(told.err)
 
 
 def _full(*_: Path) -> None:

@@ -101,11 +101,13 @@ def reinforce(
     plan, settings = planned.build(), train.build(steps=planned["steps"], beta2=0.99, log_every=1)
     run.prepare(out, result="model" if plan.method == "full" else "adapter")
 
-    from gesso.cli.training import print_result, run_command
+    from gesso.cli.progress import stderr_console
+    from gesso.cli.training import is_main_process, print_result, run_command
     from gesso.models.hub import resolve
     from gesso.train.reinforce.recipe import find_cases, reinforce_recipe
     from gesso.train.run_rate import rate_of_checkpoints
 
+    kept = rate_of_checkpoints(out) if plan.learning_rate is None else None
     recipe = reinforce_recipe(
         resolve(model, offline=offline),
         base=model,
@@ -113,7 +115,11 @@ def reinforce(
         cases=find_cases(tuple(task or ()), prompts, reward, held_out, settings.seed),
         policy=policy.build(),
         train=settings,
-        learning_rate=rate_of_checkpoints(out) if plan.learning_rate is None else plan.learning_rate,
+        learning_rate=plan.learning_rate or kept,
         adapter=shape.build(),
     )
+    if plan.learning_rate is None and is_main_process():
+        told = "that of the run so far" if kept else "the default, which is for models of billions of parameters"
+        told = f"learning rate {recipe.train.learning_rate:g}, {told}: --learning-rate"
+        stderr_console(markup=False).print(told, style="dim")
     return run_command(recipe, out, run, partial(print_result, recipe, out))

@@ -223,4 +223,7 @@ def print_result(recipe: Recipe, out: Path, outcome: Outcome) -> None:
     where."""
     result = result_folder(recipe, out)
     export(outcome.best or outcome.last, result)
+    if outcome.best not in (None, outcome.last):
+        told = f"what is written is the best on what is held out, {outcome.best.name}; the last one is {outcome.last}"
+        stderr_console(markup=False).print(told, style="dim")
     print(result)
