@@ -16,7 +16,7 @@ from gesso.cli import training
 from gesso.errors import TrainingError
 from gesso.train import trainer
 from gesso.train.config import TrainConfig
-from gesso.train.records import Outcome
+from gesso.train.records import EvaluationRecord, Outcome, Sample, StepRecord
 
 LINES = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
 
@@ -150,3 +150,28 @@ def test_time_left_is_told_of_steps_that_take_long() -> None:
             now += 90
             callback.stepped(step, None)
         assert callback.progress.tasks[0].time_remaining == 96 * 90
+
+
+def test_a_run_that_is_refused_leaves_no_file_of_tensorboard(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    nothing = ("--causal-only", "--target", "self_conditioning.*")
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--steps", 1, "--tensorboard", *nothing)
+    assert outcome.code == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_steps_that_are_taken_again_stand_in_tensorboard_once(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for first, loss in ((0, 1.0), (2, 2.0)):  # killed behind step 4, with a checkpoint at step 2
+        with ExitStack() as stack:
+            callback = training.TensorBoardCallback(stack, tmp_path)
+            callback.started(first, 4, 1)
+            for step in range(first + 1, 5):
+                callback.stepped(step, StepRecord(step, loss, loss, 1e-3, 1.0, 1.0, 1.0))
+            callback.evaluated(EvaluationRecord(4, loss, loss, True))
+            callback.sampled(Sample(4, "prompt", "text", (1,)))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("denoiser_loss")]
+    assert found == [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)]
+    assert [event.step for event in events.Scalars("held_out_denoiser_loss")] == [4]

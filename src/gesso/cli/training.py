@@ -102,10 +102,16 @@ class TensorBoardCallback(ProgressCallback):
     """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
     def __init__(self, stack: ExitStack, folder: Path, within_minutes: float | None = None) -> None:
+        super().__init__(stack, within_minutes)
+        self.folder = folder / "tensorboard"
+        self.writer: Any = None
+
+    def started(self, step: int, last: int, trainable: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        super().__init__(stack, within_minutes)
-        self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
+        super().started(step, last, trainable)
+        # Only here: a run that is refused leaves no file, and what is written again replaces what a killed run wrote.
+        self.writer = self._stack.enter_context(SummaryWriter(str(self.folder), purge_step=step + 1))
 
     def stepped(self, step: int, record: Record | None) -> None:
         super().stepped(step, record)
