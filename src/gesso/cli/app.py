@@ -81,6 +81,8 @@ _QUOTES = 'a text of several words stands in quotes, as in "What is 481 + 296?"'
 """Hint where the words of a text were taken for arguments."""
 _MODEL = "the model goes with -m, as in gesso {} -m skills"
 """Hint where a model was taken for an argument."""
+_MODEL_ALONE = "the model stands without an option, as in gesso {} skills"
+"""Hint where a model that is an argument was given as an option."""
 _OF_RUNS = "--max-minutes"
 """An option of the commands that train, some of whose options have other names elsewhere."""
 _TEXTS = frozenset({"prompt", "instruction", "system"})
@@ -123,7 +125,11 @@ def _hint(error: Any, arguments: Sequence[str]) -> str | None:
             return f"{FLAG} stands before the command, as in gesso {FLAG} FILE.py generate"
         if any(map(_is_text, arguments)):
             return _DASH
-        known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
+        options = error.ctx.command.params if error.ctx else []
+        kinds = {option.name: option.param_type_name for option in options}
+        if error.option_name in ("-m", "--model") and kinds.get("model") == "argument":
+            return _MODEL_ALONE.format(error.ctx.info_name)
+        known = [name for option in options for name in option.opts]
         return other_name_hint(error.option_name, known) if _OF_RUNS in known else None
     if error.ctx is None or "unexpected extra argument" not in error.format_message():
         return None
