@@ -80,7 +80,7 @@ def test_a_trace_that_is_cut_short_is_refused(gesso: Gesso, trace: tuple[Path, O
     lines = path.read_text("utf-8").split("\n")[:-1]
     for count in range(len(lines)):
         message = refused(path, "".join(line + "\n" for line in lines[:count]))
-        assert ("is cut short" if count else "line 1: no JSON") in message
+        assert ("is cut short" if count else "is no gesso trace") in message
         broken = refused(path, "\n".join([*lines[:count], lines[count][: len(lines[count]) // 2]]))
         assert f"line {count + 1}: no JSON" in broken
     outcome = gesso("replay", path)
@@ -102,6 +102,22 @@ def test_a_bad_line_is_named_by_its_number(trace: tuple[Path, Outcome]) -> None:
         if number > 1:
             message = refused(path, "\n".join([*lines[: number - 1], "{}", *lines[number:]]) + "\n")
             assert f"line {number}: no seconds" in message
+
+
+def test_an_output_never_takes_the_place_of_the_trace(gesso: Gesso, trace: tuple[Path, Outcome]) -> None:
+    path, _ = trace
+    held = path.read_bytes()
+    (link := path.with_name("link")).symlink_to(path)
+    for kind in ("html", "svg", "gif"):
+        for name in (path, link):
+            outcome = gesso("replay", path, f"--{kind}", name)
+            assert (outcome.code, outcome.out) == (2, "")
+            assert f"--{kind} is {name}, as is the trace" in outcome.err
+    page = path.with_name("page")
+    outcome = gesso("replay", path, "--html", page, "--svg", page)
+    assert (outcome.code, page.exists()) == (2, False)
+    assert f"--svg is {page}, as is --html: name another file" in outcome.err
+    assert path.read_bytes() == held
 
 
 @pytest.mark.parametrize(

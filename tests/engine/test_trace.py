@@ -107,6 +107,33 @@ def test_a_line_nested_too_deeply_is_refused(trace: Path) -> None:
         read_trace(trace)
 
 
+def test_numbers_that_no_trace_has_are_refused_by_line(trace: Path) -> None:
+    lines = trace.read_text("utf-8").splitlines()
+    for wrong, what in ((f'{{"seconds": {"1" * 5000}}}', "no JSON"), (f'{{"seconds": 1{"0" * 400}}}', "too large")):
+        trace.write_text("\n".join([lines[0], wrong, *lines[1:]]))
+        with pytest.raises(DataError, match=f"line 2: .*{what}"):
+            read_trace(trace)
+    row = json.loads(lines[1])
+    row["entropy"][0] = 10**400
+    trace.write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]))
+    with pytest.raises(DataError, match=r"line 2: .*too large"):
+        read_trace(trace)
+
+
+def test_a_trace_is_read_up_to_a_bound(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gesso.engine.trace.MOST_BYTES", trace.stat().st_size)
+    whole = read_trace(trace)
+    with trace.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(DataError, match=r"has more than \d+ MiB"):
+        read_trace(trace)
+    with pytest.raises(DataError, match=r"^/dev/zero has more than"):
+        read_trace(Path("/dev/zero"))
+    trace.write_bytes(b"\xef\xbb\xbf" + trace.read_bytes().removesuffix(b"\n"))
+    monkeypatch.undo()
+    assert read_trace(trace) == whole, "an editor's mark of UTF-8 is no part of it"
+
+
 def test_a_trace_that_cannot_be_written_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--trace") as caught:
         list(record([], tmp_path / "none" / "x", model="", prompt="", special=frozenset()))

@@ -33,6 +33,7 @@ def replay(
         raise OptionError(f"--speed must be at least 0, got {speed}", option="speed")
     if font is not None and gif is None:
         raise OptionError("--font has no meaning without --gif", option="font")
+    _refuse_same(file, {"html": html, "svg": svg, "gif": gif})
     if html or svg or gif:
         _write(file, html, svg, gif, font)
         return 0
@@ -40,6 +41,17 @@ def replay(
     trace = read_trace(file)
     result = present(_paced(trace.events, speed if live else 0.0), live=live, as_json=False, special=trace.special)
     return INTERRUPTED if result.finish_reason == "cancelled" else 0
+
+
+def _refuse_same(trace: Path, outputs: dict[str, Path | None]) -> None:
+    """Refuses an output in the place of the trace, which would be lost, or of another output."""
+    taken = {trace.resolve(): "the trace"}
+    for name, path in outputs.items():
+        if path is None or (path.exists() and not path.is_file()):  # a device takes whatever is written to it
+            continue
+        if path.resolve() in taken:
+            raise OptionError(f"--{name} is {path}, as is {taken[path.resolve()]}: name another file", option=name)
+        taken[path.resolve()] = f"--{name}"
 
 
 def _write(trace: Path, html: Path | None, svg: Path | None, gif: Path | None, font: Path | None) -> None:

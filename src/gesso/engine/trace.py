@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, BinaryIO, get_args
 
 from gesso.display.gif import gif_bytes
 from gesso.display.layout import COLUMNS, Picture, pictures
@@ -21,6 +21,8 @@ from gesso.options.paths import checked_path
 from gesso.whole_file import write_whole
 
 VERSION = 1
+MOST_BYTES = 2**29
+"""Bytes of a trace that is read, more than an answer that fills a context takes: a device may have no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,20 +191,22 @@ def read_trace(path: Path) -> Trace:
     """Reads a trace file that `record` wrote.
 
     Raises:
-        DataError: the file is no trace, is cut short, or has a bad line, which is named by its number.
+        DataError: the file is no trace, is cut short, larger than `MOST_BYTES`, or has a bad line, which is named by
+            its number.
     """
-    first, *rows = _rows(path)
+    rows = _rows(path)
+    _, first = next(rows, (1, {}))
     special = first.get("special")
     if first.get("gesso_trace") != VERSION or not isinstance(special, list):
         raise DataError(f"{path} is no gesso trace of version {VERSION}")
     events = []
-    for number, row in enumerate(rows, 2):
+    for number, row in rows:
         try:
             seconds = float(row.pop("seconds"))
             event = event_from_dict(row)
         except KeyError:
             raise DataError(f"{path}, line {number}: no seconds") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{path}, line {number}: {error}") from None
         if not 0 <= seconds < float("inf"):
             raise DataError(f"{path}, line {number}: seconds is {seconds}")
@@ -213,24 +217,38 @@ def read_trace(path: Path) -> Trace:
     return Trace(str(first.get("model", "")), str(first.get("prompt", "")), ids, tuple(events))
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields what the lines of a file hold, one after the other, with their numbers."""
     try:
-        # Not splitlines(): JSON leaves U+2028 and its like as they are, inside a line.
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        with path.open("rb") as file:
+            for number, line in enumerate(_lines(path, file), 1):
+                yield number, _row(path, number, line)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    # Bytes, and no text: JSON leaves U+2028 and its like as they are, inside a line.
+    left = MOST_BYTES
+    while line := file.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise DataError(f"{path} has more than {MOST_BYTES // 2**20} MiB: a trace that long is not read")
+        yield line.removesuffix(b"\n")
+
+
+def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError:
         raise DataError(f"{path} is no trace: it is not UTF-8 text") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: no JSON ({getattr(error, 'msg', 'nested too deeply')})") from None
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}: no JSON object")
-        rows.append(row)
-    return rows
+    except RecursionError:
+        raise DataError(f"{path}, line {number}: no JSON (nested too deeply)") from None
+    except ValueError as error:  # a number of thousands of digits is no error of JSON's own
+        raise DataError(f"{path}, line {number}: no JSON ({getattr(error, 'msg', error)})") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{path}, line {number}: no JSON object")
+    return row
 
 
 def _status(frame: DenoisingFrame) -> str:
