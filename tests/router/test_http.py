@@ -176,9 +176,9 @@ def test_nobody_listens() -> None:
             pass
         with pytest.raises(ReplicaLostError):
             await client.send("GET", "/")  # it was closed
-        other = HttpClient(f"http://127.0.0.1:{client._port}")
-        with pytest.raises(NotListeningError):
-            await other.send("GET", "/")
+        for host in (f"127.0.0.1:{client._port}", f"{'a' * 64}.example"):
+            with pytest.raises(NotListeningError):
+                await HttpClient(f"http://{host}").send("GET", "/")
 
     run(play())
 

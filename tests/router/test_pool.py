@@ -236,6 +236,37 @@ def test_health_is_what_a_replica_says(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert all(connections[name].is_closed for name in ("r2", "r3", "r4"))
     assert woken == [1]
+    assert [replica.trouble for replica in made.replicas.values()] == [
+        "",
+        "HTTP 503 shutting_down from /ready",
+        "refused",
+        "no answer within 9 seconds",
+        "engine_hangs",
+        "HTTP 503 from /ready",
+    ]
+
+
+def test_what_looks_find_is_logged_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: dict[str, tuple[int, bytes] | Exception] = {"http://a": (200, b"")}
+    monkeypatch.setattr(Says, "told", told)
+    made = Pool(Says)
+    made.add("a", "http://a")
+    health = Health(made, 1.0, 9.0)
+
+    async def looks() -> None:
+        for say in ((200, b""), NotListeningError("refused"), (404, b"Not Found"), (200, b"")):
+            told["http://a"] = say
+            await health.look()
+            await health.look()
+
+    asyncio.run(looks())
+    assert caplog.messages == [
+        "replica a is lost: refused",
+        "replica a takes no requests: HTTP 404 from /ready",
+        "replica a takes requests again",
+    ]
 
 
 def test_buckets_fill_evenly() -> None:

@@ -1,6 +1,7 @@
 """Servers that the router starts itself: what it knows of one whose process takes the place of another."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,7 +56,9 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_a_new_process_runs_nothing_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_process_runs_nothing_of_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Requests that end late are counted where they were."""
     monkeypatch.setattr(spawn, "PAUSE", 0.0)
 
@@ -84,6 +87,7 @@ def test_a_new_process_runs_nothing_of_the_last_one(monkeypatch: pytest.MonkeyPa
         await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(run())
+    assert re.fullmatch(r"spawned-0 ended with code -?\d+, and is started again in 0 seconds", *caplog.messages)
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(

@@ -157,7 +157,7 @@ async def _ready(router: Router, request: Request) -> Response:
 
 async def _replicas(router: Router, request: Request) -> Response:  # noqa: ARG001 - Starlette's signature
     """Lists the replicas."""
-    fields = ("name", "url", "state", "draining", "load", "requests", "failures", "open", "pid")
+    fields = ("name", "url", "state", "trouble", "draining", "load", "requests", "failures", "open", "pid")
     shown: list[Mapping[str, object]] = [
         {field: getattr(replica, field) for field in fields} for replica in router.pool.replicas.values()
     ]

@@ -1,12 +1,15 @@
 """Looks after the replicas: which take requests, and which are lost."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from gesso.router.chunks import fault_code
 from gesso.router.client import ReplicaLostError
 from gesso.router.events import read_data
 from gesso.router.replicas import Pool, Replica
+
+log = logging.getLogger("gesso.server")
 
 DEAD = {"engine_failed", "engine_hangs"}
 """Codes with which a server says that nothing comes of what it runs."""
@@ -52,15 +55,30 @@ class Health:
                 answer = await client.send("GET", "/ready")
                 body = await answer.read()
                 await answer.close()
-        except (ReplicaLostError, TimeoutError):
+        except (ReplicaLostError, TimeoutError) as error:
             if client is replica.client:
-                await self._pool.lost(replica)
+                told = f"no answer within {self._stall_seconds:g} seconds" if isinstance(error, TimeoutError) else error
+                await self._lost(replica, str(told))
             return
         if client is not replica.client:
             return  # it was lost meanwhile, or is another process
-        if answer.status != 200 and fault_code(read_data(body)) in DEAD:
-            await self._pool.lost(replica)
+        code = None if answer.status == 200 else fault_code(read_data(body))
+        if code in DEAD:
+            await self._lost(replica, str(code))
             return
+        trouble = "" if answer.status == 200 else f"HTTP {answer.status}{f' {code}' if code else ''} from /ready"
+        _note(replica, trouble, f"takes no requests: {trouble}" if trouble else "takes requests again")
         was, replica.state = replica.state, "up" if answer.status == 200 else "away"
         if replica.state == "up" and was != "up":
             self._changed()
+
+    async def _lost(self, replica: Replica, reason: str) -> None:
+        _note(replica, reason, f"is lost: {reason}")
+        await self._pool.lost(replica)
+
+
+def _note(replica: Replica, trouble: str, message: str) -> None:
+    """Keeps what a look found, and logs it where the look before found something else."""
+    if trouble != replica.trouble:
+        log.warning("replica %s %s", replica.name, message)
+        replica.trouble = trouble

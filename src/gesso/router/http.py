@@ -93,7 +93,7 @@ class HttpClient:
                 )
         except TimeoutError:
             raise NotListeningError(f"no connection within {CONNECT_SECONDS:g} seconds") from None
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter where the host is no name that can be looked up
             raise NotListeningError(str(error)) from None
         if self._cut:
             connection.abort()

@@ -38,6 +38,8 @@ class Replica:
     url: str
     client: Client
     state: State = "lost"
+    trouble: str = ""
+    """Why it takes no requests, as the last look found; empty where it does."""
     draining: bool = False
     """Whether someone asked to send it nothing new."""
     load: int = 0
@@ -80,8 +82,9 @@ class Pool:
         """Adds a server, or gives one of this name another address: what it remembered is gone then, and who was sent
         nothing new still is not."""
         self.prefixes.forget(name)
-        known = self.replicas.get(name)
-        replica = Replica(name, url, self._make_client(url), draining=known is not None and known.draining)
+        replica = Replica(name, url, self._make_client(url))
+        if (known := self.replicas.get(name)) is not None:
+            replica.draining, replica.trouble = known.draining, known.trouble
         self.replicas[name] = replica
         return replica
 

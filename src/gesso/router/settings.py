@@ -56,13 +56,15 @@ def check_address(url: str) -> None:
     """Checks the address of a server.
 
     Raises:
-        OptionError: it is none, or has a path.
+        OptionError: it is none, or has more than a scheme, a host and a port.
     """
     try:
         parsed = httpx.URL(url)
         good = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.path in ("", "/")
+        good = good and not (parsed.userinfo or parsed.query or parsed.fragment)
         good = good and 0 < (parsed.port or 80) < 2**16
-    except httpx.InvalidURL:
+        parsed.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
         good = False
     if not good:
         raise OptionError(f"--replicas takes addresses such as http://10.0.0.5:8000, got {url!r}", option="replicas")

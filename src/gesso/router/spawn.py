@@ -63,6 +63,8 @@ class Spawner:
                 refused()
                 return
             pause = PAUSE if was_ready else pause
+            if code is not None:
+                log.warning("%s ended with code %d, and is started again in %g seconds", name, code, pause)
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 2)
             restarted()
