@@ -432,3 +432,17 @@ def test_pages_of_a_list(tmp_path: Path) -> None:
         assert ([file["id"] for file in rest["data"]], rest["has_more"]) == (made[2:], False)
         assert [file["id"] for file in client.get("/v1/files").json()["data"]] == made[::-1]
         assert time.time() - rest["data"][0]["created_at"] < 600
+        for listed in ("files", "batches"):
+            lost = client.get(f"/v1/{listed}", params={"after": "gone"})
+            assert (lost.status_code, lost.json()["error"]["param"]) == (404, "after"), "and no list that looks whole"
+        assert client.get("/v1/files", params={"limit": 10_001}).status_code == 400
+
+
+def test_files_are_deleted_while_they_are_listed(tmp_path: Path) -> None:
+    """As OpenAI's client is used: what lists further pages names the last file, which is gone by then."""
+    with served(tmp_path) as client:
+        for number in range(120):
+            upload(client, str(number))
+        for file in client.get("/v1/files").json()["data"]:
+            assert client.delete(f"/v1/files/{file['id']}").json()["deleted"]
+        assert client.get("/v1/files").json()["data"] == []

@@ -160,7 +160,11 @@ class BatchStore:
         return self._folder / "files" / file.id
 
     def files(self, after: str | None, limit: int, purpose: str | None, order: str) -> tuple[list[FileObject], bool]:
-        """Lists files behind one of them, and whether there are more."""
+        """Lists files behind one of them, and whether there are more.
+
+        Raises:
+            ApiError: there is no such file; see `batches`.
+        """
         self.sweep()
         where, given = ("WHERE purpose = ?", [purpose]) if purpose is not None else ("", [])
         rows = self._page("files", after, limit, where, given, order)
@@ -237,7 +241,11 @@ class BatchStore:
         return Batch.model_validate_json(row[0])
 
     def batches(self, after: str | None, limit: int) -> tuple[list[Batch], bool]:
-        """Lists batches, the newest first, behind one of them; and whether there are more."""
+        """Lists batches, the newest first, behind one of them; and whether there are more.
+
+        Raises:
+            ApiError: there is none of that id, whose place in the list nobody knows.
+        """
         rows = self._page("batches", after, limit, "", [], "desc")
         return [Batch.model_validate_json(row) for row in rows[:limit]], len(rows) > limit
 
@@ -251,9 +259,12 @@ class BatchStore:
         self, table: str, after: str | None, limit: int, where: str, given: Sequence[object], order: str
     ) -> list[str]:
         sign = ">" if order == "asc" else "<"
-        if after is not None:
-            where += f"{' AND' if where else 'WHERE'} number {sign} (SELECT number FROM {table} WHERE id = ?)"
-            given = [*given, after]
-        query = f"SELECT document FROM {table} {where} ORDER BY number {order} LIMIT ?"
         with self._lock:
+            if after is not None:
+                place = self._base.execute(f"SELECT number FROM {table} WHERE id = ?", (after,)).fetchone()
+                if place is None:
+                    message = f"after: there is nothing of the id {after[:80]!r} among the {table}"
+                    raise ApiError(404, message, param="after", code="not_found")
+                where, given = f"{where or 'WHERE 1'} AND number {sign} ?", [*given, *place]
+            query = f"SELECT document FROM {table} {where} ORDER BY number {order} LIMIT ?"
             return [row[0] for row in self._base.execute(query, (*given, limit + 1))]

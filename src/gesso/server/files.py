@@ -41,11 +41,11 @@ def file_routes(store: BatchStore, cors_origins: tuple[str, ...]) -> APIRouter:
     @router.get("/v1/files")
     def files(
         after: str | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
         purpose: str | None = None,
         order: Literal["asc", "desc"] = "desc",
     ) -> FileList:
-        """Lists files."""
+        """Lists files: all of them in one page, where no limit is given."""
         found, more = store.files(after, limit, purpose, order)
         return FileList(data=found, has_more=more, **page(found))
 
