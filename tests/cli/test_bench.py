@@ -43,7 +43,7 @@ def test_a_table_of_80_columns(bench: Gesso) -> None:
     lines = [line.rstrip() for line in shown.out.splitlines()]
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("mini: ")
-    assert "canvases of 8, 1 steps each" in shown.out
+    assert "canvases of 8, 1 step each" in shown.out
     for heading in ("A step beside its floor", "Tokens"):
         at = lines.index(heading)
         assert [line.split()[:3] for line in lines[at + 2 : at + 4]] == [
@@ -67,6 +67,22 @@ def test_large_figures_fit(bench: Gesso, capsys: pytest.CaptureFixture[str], jou
     for figure in ("131072+4096 x16", "12,346..34,568", "123,456", "23456.700", "12.34", "123.4"):
         assert shown.count(figure) >= 2, figure
     assert shown.count("54,321") == (0 if joules is None else 2)
+
+
+def test_a_narrow_terminal_cuts_no_figure(
+    bench: Gesso, bundled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    (tmp_path / "then.json").write_text(bench(*SMALL, "--steps", 1, "--json").out)
+    shown = bench(*SMALL, "--steps", 1, "--compare", tmp_path / "then.json").out
+    meta = bench("--random-weights", bundled / "mini" / "config.json", "--device", "meta", "--prompt", 20).out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown + meta
+    assert "1 repeat after 0 to warm up" in " ".join(shown.split())
+    words = meta.split()
+    at = words.index("20+64")
+    assert words[at + 1 : at + 3] == ["x1", "canvas"]
+    figures = [float(word) for word in words[at + 3 : at + 9]]
+    assert figures[-1] == pytest.approx(sum(figures[:-1]), abs=0.05)
 
 
 def test_one_line_with_everything(bench: Gesso) -> None:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gesso.bench.report import Report, has_energy, key_of, label
+from gesso.cli.output import print_table
 
 Cells = list[dict[str, Any]]
 WIDE = 76
@@ -27,14 +28,16 @@ def show_report(report: Report) -> None:
     console.print(_steps_line(report))
     if report["cells"]:
         wide = console.width >= WIDE
-        console.print(_steps(report["cells"], wide))
-        console.print(_tokens(report["cells"], wide))
+        _print(console, _steps(report["cells"], wide))
+        _print(console, _tokens(report["cells"], wide))
     if report.get("images"):
         console.print(_images_line(report["images"]))
     if "peer" in report:
         peer = report["peer"]
-        failed = f"\n{peer['name']} failed: {peer.get('error')}"
-        console.print(failed if "error" in peer else _peer(report["cells"], peer))
+        if "error" in peer:
+            console.print(f"\n{peer['name']} failed: {peer['error']}")
+        else:
+            _print(console, _peer(report["cells"], peer))
     if "changes" in report:
         _show_changes(console, report["changes"])
     if not report["complete"]:
@@ -54,15 +57,21 @@ def show_account(report: Report) -> None:
     table = _table(f"\n{unit} on the device", *parts)
     for cell in cells:
         table.add_row(label(cell), cell["mode"], *(f"{cell[part] / size:,.2f}" for part in parts))
-    console.print(table)
+    _print(console, table)
+
+
+def _print(console: Console, table: Table) -> None:
+    """Prints a table none of whose cells may be cut: half a figure is another one."""
+    options = console.options.update(max_width=4 * WIDE)
+    print_table(console, table, console.measure(table, options=options).maximum)
 
 
 def _steps_line(report: Report) -> str:
-    facts = f"{report['repeats']} repeats after {report['warmup']} to warm up, canvases of "
-    facts += f"{report['model']['canvas_length']}, "
+    facts = f"{report['repeats']} repeat{'s' * (report['repeats'] != 1)} after {report['warmup']} to warm up, "
+    facts += f"canvases of {report['model']['canvas_length']}, "
     if report["steps"] == "real":
         return facts + "as many steps as they take"
-    facts += f"{report['steps']} steps each"
+    facts += f"{report['steps']} step{'s' * (report['steps'] != 1)} each"
     return facts + (": random weights never settle" if report["model"]["random_weights"] else "")
 
 
@@ -144,7 +153,10 @@ def _show_changes(console: Console, changes: Mapping[str, Any]) -> None:
         parts = [(cell[name]["percent"], cell[name]["low"], cell[name]["high"]) for name in ("step_ms", "tokens_per_s")]
         facts = [text for middle, low, high in parts for text in (f"{middle:+.1f}%", f"{low:+.0f}..{high:+.0f}%")]
         table.add_row(label(cell), cell["mode"], *facts)
-    console.print(table if changes["cells"] else f"\nSince {changes['since']}: no cell in common")
+    if changes["cells"]:
+        _print(console, table)
+    else:
+        console.print(f"\nSince {changes['since']}: no cell in common")
     if changes["differs"]:
         console.print(f"not as it was then: {', '.join(changes['differs'])}", style="bold")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NARROWEST = 60
-"""Columns that a table is laid out for at least."""
+"""Columns that a table is laid out for at least, where it does not say itself how many it needs."""
 _HALVES = re.compile("[\ud800-\udfff]")
 """Half characters, which stand for bytes of a file's name that are no UTF-8."""
 
@@ -53,14 +53,18 @@ def format_bytes(number: int, digits: int = 1) -> str:
     return f"{number / 1e9:,.{digits}f} GB" if number >= 1e9 else f"{number / 1e6:,.{digits}f} MB"
 
 
-def print_table(console: "Console", table: "Table") -> None:
-    """Prints a table. A narrow terminal wraps its lines: columns that had to share its width would lose their cells."""
+def print_table(console: "Console", table: "Table", least: int = NARROWEST) -> None:
+    """Prints a table. A narrow terminal wraps its lines: columns that had to share its width would lose their cells.
+
+    Args:
+        least: columns that it is laid out for at least.
+    """
     from rich.text import Text
 
-    if console.width >= NARROWEST:
+    if console.width >= least:
         console.print(table, soft_wrap=False)
         return
-    for parts in console.render_lines(table, console.options.update(width=NARROWEST)):
+    for parts in console.render_lines(table, console.options.update(width=least)):
         line = Text.assemble(*((part.text, part.style or "") for part in parts))
         line.rstrip()
         console.print(line, soft_wrap=True)
