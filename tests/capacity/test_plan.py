@@ -127,6 +127,10 @@ def test_memory_bounds_what_runs_at_once() -> None:
     assert memory.requests > 8
     with pytest.raises(OptionError, match="do not fit"):
         memory_of(PUBLISHED, find_gpu("l4"), read_formats(None), 4096)
+    with pytest.raises(OptionError, match="do not fit") as caught:
+        memory_of(PUBLISHED, find_gpu("l4"), read_formats("int4"), 600_000)
+    assert "shorter --prompt" in (caught.value.hint or ""), "the fewest bits are taken already"
+    assert find_gpu("RTX4090") == GPUS["rtx4090"]
     assert memory_of(PUBLISHED, find_gpu("l4"), read_formats("int4"), 4096).requests >= 1
 
 

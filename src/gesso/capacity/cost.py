@@ -147,6 +147,6 @@ def memory_of(config: ModelConfig, gpu: Gpu, chosen: Quantization, tokens: int) 
             f"--gpu {gpu.name}: {weights / 1e9:.1f} GB of weights and {request / 1e9:.2f} GB of one request do not fit "
             f"{memory.limit / 1e9:.1f} GB",
             option="gpu",
-            hint="choose fewer bits with --format",
+            hint="choose another --gpu, fewer bits with --format, or shorter --prompt and --output",
         )
     return memory

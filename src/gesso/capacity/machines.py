@@ -76,11 +76,11 @@ PUBLISHED = ModelConfig(
 
 
 def find_gpu(name: str) -> Gpu:
-    """Finds a GPU by its name.
+    """Finds a GPU by its name, in capital or small letters.
 
     Raises:
         OptionError: it is not known.
     """
-    if name not in GPUS:
+    if name.lower() not in GPUS:
         raise OptionError(f"--gpu {name!r} is not known; known: {', '.join(GPUS)}", option="gpu")
-    return GPUS[name]
+    return GPUS[name.lower()]

@@ -81,10 +81,10 @@ _QUOTES = 'a text of several words stands in quotes, as in "What is 481 + 296?"'
 """Hint where the words of a text were taken for arguments."""
 _MODEL = "the model goes with -m, as in gesso {} -m skills"
 """Hint where a model was taken for an argument."""
-_MODEL_ALONE = "the model stands without an option, as in gesso {} skills"
-"""Hint where a model that is an argument was given as an option."""
 _OF_RUNS = "--max-minutes"
 """An option of the commands that train, some of whose options have other names elsewhere."""
+_NAMED = "the model has no flag here, as in gesso {} mini"
+"""Hint where a model was given with a flag to a command that takes it as an argument."""
 _TEXTS = frozenset({"prompt", "instruction", "system"})
 """Parameters that are texts."""
 
@@ -123,22 +123,25 @@ def _hint(error: Any, arguments: Sequence[str]) -> str | None:
     if type(error).__name__ == "NoSuchOption":
         if error.option_name == FLAG:
             return f"{FLAG} stands before the command, as in gesso {FLAG} FILE.py generate"
+        if error.option_name in ("-m", "--model") and _kinds(error.ctx).get("model") == "argument":
+            return _NAMED.format(error.ctx.command_path.removeprefix("gesso "))
         if any(map(_is_text, arguments)):
             return _DASH
-        options = error.ctx.command.params if error.ctx else []
-        kinds = {option.name: option.param_type_name for option in options}
-        if error.option_name in ("-m", "--model") and kinds.get("model") == "argument":
-            return _MODEL_ALONE.format(error.ctx.info_name)
-        known = [name for option in options for name in option.opts]
+        known = [name for option in (error.ctx.command.params if error.ctx else ()) for name in option.opts]
         return other_name_hint(error.option_name, known) if _OF_RUNS in known else None
     if error.ctx is None or "unexpected extra argument" not in error.format_message():
         return None
-    kinds = {known.name: known.param_type_name for known in error.ctx.command.params}
+    kinds = _kinds(error.ctx)
     texts = _TEXTS & kinds.keys()
     if any(kinds[text] == "argument" or f"--{text}" in arguments for text in texts):
         return _QUOTES
     takes_model = kinds.get("model") == "option" and "argument" not in kinds.values()
     return _MODEL.format(error.ctx.info_name) if takes_model else None
+
+
+def _kinds(context: Any) -> dict[str, str]:
+    """Says of each parameter of a command whether it is an option or an argument."""
+    return {} if context is None else {known.name: known.param_type_name for known in context.command.params}
 
 
 @cache
