@@ -54,6 +54,8 @@ def test_changes_come_with_what_the_spreads_allow(tmp_path: Path) -> None:
     path.write_text("a line before\n" + json.dumps(report_of()) + "\n")
     before = read_report(path)
     assert before == report_of()
+    path.write_text(json.dumps(report_of()), encoding="utf-8-sig")
+    assert read_report(path) == before, "an editor's mark of UTF-8 is no part of it"
     found = changes(before, report_of(step=10.0, device="other"))
     canvas, ar = found["cells"]
     assert canvas["step_ms"] == pytest.approx(

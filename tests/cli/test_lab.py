@@ -27,6 +27,12 @@ def test_one_json_line_and_a_file_that_is_added_to(gesso: Gesso, tmp_path: Path)
     assert "sampler=remdm" in "".join(line.split("  ")[0] for line in shown.out.splitlines())
 
 
+def test_a_narrow_terminal_cuts_no_setting(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = gesso("lab", *BASE, "--out", tmp_path / "lab.sqlite")
+    assert "max_denoising_steps=2" in shown.out
+
+
 def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
     grid = tmp_path / "grid.json"
     fields = {"tasks": ["ordering"], "product": {"max_new_tokens": [8], "max_denoising_steps": [1, 2]}}
@@ -54,6 +60,7 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("--task", "chess"), "no task 'chess'; known: "),
         (("nowhere.json",), "no grid nowhere.json: No such file or directory; a grid is a JSON file"),
         (("--set", "a='b"), "--set"),
+        (("--set", "top-k=2 top_k=4"), "--set 'top-k=2 top_k=4': top_k is given twice"),
         (("--report", "no/where.html"), "--report no/where.html: No such file or directory"),
         (("--report", "lab.sqlite"), "--report is lab.sqlite, which is read from: name another file"),
         (("deep.json", "--report", "./deep.json"), "--report is deep.json, which is read from: name another file"),

@@ -88,6 +88,7 @@ def test_a_sampler_and_a_task_of_ones_own_are_named_with_what_their_file_holds(t
         ({"product": []}, "product is an object of lists"),
         ([], "holds no JSON object"),
         ("{", "is no JSON"),
+        ('{"settings": [{"top_k": 5, "top_k": 9}]}', "the key 'top_k' stands twice"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, fields: Any, message: str) -> None:
@@ -95,6 +96,11 @@ def test_files_that_are_none(tmp_path: Path, fields: Any, message: str) -> None:
         read_grid(written(tmp_path, fields))
     with pytest.raises(ConfigError, match="no grid"):
         read_grid(tmp_path / "nothing.json")
+
+
+def test_an_editors_mark_of_utf_8_is_no_part_of_a_grid(tmp_path: Path) -> None:
+    (path := tmp_path / "grid.json").write_text('{"tasks": ["ordering"]}', encoding="utf-8-sig")
+    assert read_grid(path).tasks == ("ordering",)
 
 
 @pytest.mark.parametrize(

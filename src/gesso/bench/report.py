@@ -89,7 +89,7 @@ def read_report(path: Path, option: str = "--compare") -> Report:
         OptionError: the file cannot be read, or holds something else.
     """
     try:
-        lines = path.read_text(encoding="utf-8").strip().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").strip().splitlines()
     except OSError as error:
         raise OptionError(f"{option} {path}: {error.strerror}", option=keyword(option)) from None
     except UnicodeDecodeError:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _COMPARING = {"rich_help_panel": "Comparing"}
 SHOWN = (0, 1, 2, 3, 5, 8, 9)
 """Columns of the report that a terminal has room for."""
+WIDE = 80
+"""Columns of a terminal that has this room; a narrower one wraps lines, as settings would have the width of a word."""
 
 
 @opt.takes((), but=("model", "adapter"))
@@ -140,10 +142,13 @@ def _options(text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise OptionError(f"--set takes NAME=VALUE, got {part!r}", option="set")
+        name = name.replace("-", "_")
+        if name in options:
+            raise OptionError(f"--set {text!r}: {name} is given twice", option="set")
         try:
-            options[name.replace("-", "_")] = json.loads(value)
+            options[name] = json.loads(value)
         except ValueError:
-            options[name.replace("-", "_")] = value
+            options[name] = value
     return options
 
 
@@ -164,7 +169,7 @@ def _show(result: "LabResult") -> None:
         for row in rows:
             told = cells(row)
             table.add_row(*(Text(told[place]) for place in SHOWN), style="bold" if row.best else "")
-        print_table(console, table)
+        print_table(console, table, WIDE)
         area = accuracy_under_parallelism([(row.tokens_per_forward, row.right / row.examples) for row in rows])
         console.print(f"{AREA}: {area:.0f}", style="dim")
     console.print("p (Holm): how likely chance alone makes such a difference to the first setting", style="dim")

@@ -23,6 +23,7 @@ from gesso.control.grading import grader_file
 from gesso.control.search_options import SEARCH_OPTIONS, SearchOptions
 from gesso.errors import ConfigError, OptionError
 from gesso.generation import STRATEGIES, engine_options
+from gesso.json_files import unique_members
 from gesso.tasks.registry import default_tasks, find_task
 
 KEYS = ("models", "tasks", "settings", "product")
@@ -118,7 +119,7 @@ def read_grid(path: Path) -> Grid:
         OptionError: as for `Grid`.
     """
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_members)
     except OSError as error:
         raise ConfigError(f"no grid {path}: {error.strerror}; a grid is a JSON file, a model is --model NAME") from None
     except (ValueError, RecursionError) as error:
