@@ -35,6 +35,23 @@ def test_an_error_is_an_answer() -> None:
     assert (answer.status, answer.request_id, answer.body, answer.ok) == (404, "req_7", body, False)
 
 
+@pytest.mark.parametrize(("status", "option"), [(401, "api_key"), (403, "server")])
+def test_who_is_refused_is_told_before_lines_are_done_with(status: int, option: str) -> None:
+    body = {"error": {"message": "an API key is needed"}}
+    with pytest.raises(OptionError, match=rf"HTTP {status}\): an API key is needed") as caught:
+        asked(lambda request: httpx.Response(status, json=body))
+    assert caught.value.option == option
+
+
+def test_a_server_at_another_address_is_told() -> None:
+    def moved(to: str) -> Answer:
+        return asked(lambda request: httpx.Response(308, headers={"location": to}))
+
+    with pytest.raises(OptionError, match=r"^--server leads on to https://a/v1/x: name that address"):
+        moved("https://a/v1/x")
+    assert moved("/v1/y").status == 400, "of this line's path alone"
+
+
 def test_a_stream_is_told_of() -> None:
     answer = asked(
         lambda request: httpx.Response(200, text="{}\n{}\n", headers={"content-type": "application/x-ndjson"})

@@ -18,7 +18,8 @@ PATIENCE = 300.0
 JSON = {"Content-Type": "application/json"}
 _AGAIN = (429, 502, 503)
 """Answers that say nothing of the request: the server is full, or not there."""
-
+_STRANGER = (401, 403)
+"""Answers that every line would get: whoever asks is refused, or the name that the server is called by."""
 
 UNUSABLE = (ImportError, OSError, ValueError, httpx.InvalidURL)
 """What httpx raises about a proxy or certificates of the environment, before anything is sent."""
@@ -49,7 +50,8 @@ class Asker:
 
         Raises:
             ServerGoneError: the server refuses everything, or cannot be reached any more.
-            OptionError: nothing takes connections at its address, and never did.
+            OptionError: nothing takes connections at its address, and never did; it refuses whoever asks, or is at
+                another address.
         """
         pause, since = 0.25, math.inf
         while True:
@@ -64,6 +66,7 @@ class Asker:
             else:
                 self._reached = True
                 if response.status_code not in _AGAIN:
+                    _refuse_for_all(response)
                     return _answer(response)
                 reason, full = f"the server refuses requests: {_message(response)}", response.status_code == 429
                 wanted = _seconds(response.headers.get("retry-after"))
@@ -118,6 +121,21 @@ def in_process(app: Any, key: str | None = None, host: str = "localhost") -> Ask
     headers = {**JSON, **authorization(key)}
     transport = httpx.ASGITransport(app)
     return Asker(httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers, timeout=None), 0.0)
+
+
+def _refuse_for_all(response: httpx.Response) -> None:
+    """Refuses to go on where every line would get this answer, and be done with it.
+
+    Raises:
+        OptionError: the key or the address is wrong.
+    """
+    if response.status_code in _STRANGER:
+        message = f"the server refuses whoever asks so (HTTP {response.status_code}): {_message(response)}"
+        raise OptionError(message, option="api_key" if response.status_code == 401 else "server")
+    if response.next_request is not None:
+        here, there = response.url, response.next_request.url
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            raise OptionError(f"--server leads on to {there}: name that address", option="server")
 
 
 def _answer(response: httpx.Response) -> Answer:
