@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gesso.whole_file import write_beside, write_whole
+from gesso.whole_file import link_or_copy, write_beside, write_whole
 
 resource = pytest.importorskip("resource", reason="nothing bounds files here")
 NEW = b"n" * 5000
@@ -117,3 +117,28 @@ def test_nobody_else_reads_what_takes_the_place_of_a_file(tmp_path: Path, mode: 
         assert stat.S_IMODE(write_beside(file, NEW).stat().st_mode) == beside
     finally:
         os.umask(umask)
+
+
+def no_links(source: Path, target: Path) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted", str(source), None, str(target))
+
+
+def test_a_file_gets_another_name_or_a_copy_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, name, copy = (tmp_path / each for each in ("source", "name", "copy"))
+    source.write_bytes(NEW)
+    link_or_copy(source, name)
+    assert name.samefile(source)
+    with pytest.raises(FileExistsError):
+        link_or_copy(source, name)
+    monkeypatch.setattr(os, "link", no_links)
+    link_or_copy(source, copy)
+    assert (copy.read_bytes(), copy.samefile(source)) == (NEW, False)
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_no_part_of_a_copy_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path("/dev/zero") if Path("/dev/zero").exists() else pytest.skip("there is no endless device")
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(OSError, match="File too large"):
+        link_or_copy(source, tmp_path / "copy")
+    assert not list(tmp_path.iterdir())

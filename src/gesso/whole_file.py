@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable
@@ -80,6 +81,30 @@ def write_beside(target: Path, data: bytes) -> Path:
         beside.unlink(missing_ok=True)
         raise
     return beside
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Gives a file another name; on a file system without hard links, as exFAT and some mounts of containers are, a
+    copy has it, which is on the disk then, or not there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        os.link(source, target)
+        return
+    except FileExistsError:
+        raise
+    except OSError:
+        pass
+    try:
+        with source.open("rb") as held, target.open("wb") as file:
+            shutil.copyfileobj(held, file)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def _is_replaceable(path: Path) -> bool:

@@ -21,6 +21,7 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_tells_what_is_here(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
     told = json.loads(gesso("doctor", "--json").out)
     assert (told["versions"]["gesso"], told["versions"]["torch"]) == (__version__, torch.__version__)
     (cpu,) = told["devices"]
@@ -29,6 +30,7 @@ def test_it_tells_what_is_here(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, tm
     assert set(cpu["matmul_operations"]) == {"float32", "bfloat16", "float16"}
     assert all(rate > 1e6 for rate in cpu["matmul_operations"].values())
     assert told["environment"]["OMP_NUM_THREADS"] == "3"
+    assert told["environment"]["HF_ENDPOINT"] == "http://hub.example"
     assert told["cpu"]["cores"] >= 1
 
 

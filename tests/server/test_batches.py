@@ -116,6 +116,19 @@ def test_openais_client_runs_a_batch(tmp_path: Path) -> None:
         assert client.files.delete(file.id).deleted
 
 
+def test_a_folder_without_hard_links_keeps_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(source), None, str(target))
+
+    monkeypatch.setattr("os.link", link)
+    with served(tmp_path) as client:
+        told = over(client, begin(client, f"{line('a')}\n{line('b', n=99)}"), "completed")
+        assert [one["custom_id"] for one in content(client, told["output_file_id"])] == ["a"]
+        assert [one["custom_id"] for one in content(client, told["error_file_id"])] == ["b"]
+        assert client.get(f"/v1/files/{told['output_file_id']}").json()["bytes"] > 0
+        assert not list((tmp_path / "work").iterdir())
+
+
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [

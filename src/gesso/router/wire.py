@@ -14,8 +14,8 @@ import httptools
 
 from gesso.router.client import ReplicaLostError
 
-FULL, HALF_FULL = 2**18, 2**16
-"""Bytes that wait: above the one the server is held up, below the other it goes on."""
+FULL = 2**18
+"""Bytes that wait: above it the server is held up until all of them are taken."""
 
 
 class StaleError(Exception):

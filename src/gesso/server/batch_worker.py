@@ -11,7 +11,6 @@ import contextlib
 import errno
 import json
 import logging
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -25,6 +24,7 @@ from gesso.batch.lines import BatchRequest, Scan, error_line, requests_of, scan
 from gesso.batch.run import run_batch
 from gesso.server.batch_models import Batch, BatchError, BatchErrors, RequestCounts
 from gesso.server.batch_store import BatchStore
+from gesso.whole_file import link_or_copy
 
 log = logging.getLogger("gesso.server")
 
@@ -278,7 +278,7 @@ class BatchWorker:
     def _publish(self, journal: Journal, name: str) -> str:
         """Makes a file of a journal; one that a killed process made before is found by nobody and expires."""
         path = self.store.new_path()
-        os.link(journal.path, path)
+        link_or_copy(journal.path, path)
         return self.store.add_file(path, name, "batch_output", self.store.limits.keep_seconds).id
 
     async def _fail(self, batch: Batch, wrong: list[BatchError]) -> None:
