@@ -221,6 +221,11 @@ def test_keys_hosts_and_rates_are_the_routers_own() -> None:
     assert int(refused.headers["retry-after"]) >= 1
     assert made("/ready", method="GET").status_code == 200
     assert made.metric("rate_limited_total") == 2
+    assert made("/router/replicas/http://0/drain", **key).json()["draining"], "who is full can be drained"
+    assert refused.json()["error"]["message"] == "too many requests with this key"
+    strangers = fleet([], rate_limit=1)
+    assert [strangers(PATH, CHAT).status_code for _ in range(2)] == [200, 429]
+    assert strangers(PATH, CHAT).json()["error"]["message"] == "too many requests from this address"
 
 
 def test_routes_are_told_apart_also_with_keys() -> None:

@@ -12,6 +12,8 @@ from gesso.server.auth import KEY, OPEN_PATHS
 from gesso.server.errors import ApiError
 
 MOST_KEYS = 10_000
+OWN = "/router/"
+"""Beginning of the paths by which the router itself is told something: a router that is full can still be drained."""
 
 
 class TokenBuckets:
@@ -40,13 +42,14 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Answers with 429 what a key asks beyond its rate. What watches the router is not counted."""
+    """Answers with 429 what a key asks beyond its rate. What watches or tells the router is not counted."""
 
     def __init__(self, app: ASGIApp, buckets: TokenBuckets, by_key: bool, refused: Callable[[], None]) -> None:
         self._app, self._buckets, self._by_key, self._refused = app, buckets, by_key, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or scope["method"] != "POST":
+        free = scope["type"] != "http" or scope["method"] != "POST"
+        if free or scope["path"] in OPEN_PATHS or scope["path"].startswith(OWN):
             await self._app(scope, receive, send)
             return
         seconds = self._buckets.wait(self._key(scope))
@@ -55,7 +58,8 @@ class RateLimits:
             return
         self._refused()
         headers = {"Retry-After": str(math.ceil(seconds))}
-        error = ApiError(429, "too many requests with this key", code="rate_limit_exceeded", headers=headers)
+        whose = "with this key" if self._by_key else "from this address"
+        error = ApiError(429, f"too many requests {whose}", code="rate_limit_exceeded", headers=headers)
         await error.response(scope["path"])(scope, receive, send)
 
     def _key(self, scope: Scope) -> bytes:
