@@ -73,12 +73,20 @@ def test_what_says_nothing_of_the_request_is_asked_again(first: int | Exception)
     assert asked(handler).body == {"said": '{"text": "\\ud800", "n": 1}'}
 
 
-def test_a_server_that_was_never_there_is_given_up_at_once() -> None:
+def test_a_server_that_was_never_there_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    with pytest.raises(OptionError, match="no server answers at http://a: refused"):
+    for proxy in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(proxy, raising=False)
+        monkeypatch.delenv(proxy.upper(), raising=False)
+    with pytest.raises(OptionError, match="no server answers at http://a: refused") as caught:
         asked(handler)
+    assert caught.value.hint is None
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with pytest.raises(OptionError, match="no server answers at http://a: refused") as caught:
+        asked(handler)
+    assert "HTTP_PROXY" in (caught.value.hint or ""), "it may have been the proxy"
 
 
 def test_a_server_that_does_not_come_back_is_given_up() -> None:

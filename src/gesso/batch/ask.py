@@ -5,6 +5,7 @@ import json
 import math
 import time
 from typing import Any
+from urllib.request import getproxies
 
 import httpx
 
@@ -61,7 +62,9 @@ class Asker:
             except httpx.TransportError as error:
                 if isinstance(error, httpx.ConnectError) and not self._reached:
                     address = str(self._client.base_url).rstrip("/")
-                    raise OptionError(f"no server answers at {address}: {error}", option="server") from None
+                    # A proxy that refuses looks like the server that does.
+                    hint = ENVIRONMENT if getproxies() else None
+                    raise OptionError(f"no server answers at {address}: {error}", option="server", hint=hint) from None
                 reason, full = f"the server cannot be reached: {type(error).__name__} {error}".strip(), False
             else:
                 self._reached = True
