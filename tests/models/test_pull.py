@@ -238,8 +238,10 @@ def test_a_full_disk_and_ctrl_c_lose_nothing(hub: Hub, tmp_path: Path, monkeypat
         def stop(taken: int, error: BaseException = error) -> None:
             raise error
 
-        with pytest.raises(type(error)):
+        with pytest.raises(type(error)) as caught:
             pull_whole(look_up(REPO), tmp_path / "mine", stop)
+        if isinstance(caught.value, OSError):
+            assert str(caught.value.filename).startswith(str(tmp_path / "mine" / FIRST)), "which disk is full"
     begun = sum(path.stat().st_size for path in (tmp_path / "mine").glob(f"{FIRST}.*{INCOMPLETE}"))
     assert begun > 0
     hub.asked.clear()

@@ -202,11 +202,15 @@ def _fetch(
         progress(-target.stat().st_size)
         target.unlink()
     total = _summed(partial, file, progress) if partial.exists() else _fresh(file)
-    with partial.open("ab") as stream:
-        for piece in remote.stream(stream.tell()):
-            stream.write(piece)
-            total.update(piece)
-            progress(len(piece))
+    try:
+        with partial.open("ab") as stream:
+            for piece in remote.stream(stream.tell()):
+                stream.write(piece)
+                total.update(piece)
+                progress(len(piece))
+    except OSError as error:
+        error.filename = str(partial)  # a disk that is full names none
+        raise
     if total.hexdigest() != file.sum:
         partial.unlink()
         raise HubError(_damaged(file))
