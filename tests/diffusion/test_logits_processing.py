@@ -12,7 +12,8 @@ from torch import Tensor
 from gesso.diffusion import logits_processing as module
 from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.generation import LARGEST_BIAS
-from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+from gesso.nn.online_softmax import BLOCK
+from gesso.nn.vocabulary import Vocabulary, VocabularyPass
 
 NEAR = 1e-4
 
@@ -145,13 +146,15 @@ def test_without_shaping_it_is_the_fused_pass(vocab: int, dtype: torch.dtype) ->
     uniform[:8] = torch.tensor([0.0, 1 - 2.0**-24]).repeat_interleave(4)
     found = processed_pass(table, hidden, temperature, uniform, LogitsProcessing())
     fused = table.predict(hidden, temperature, uniform)
-    near = 1e-4 if dtype == torch.float32 else 0.05
+    # Scores are off by some bits of the soft-cap, and divided by the temperature.
+    near_N = 2e-5 / temperature if dtype == torch.float32 else torch.full((rows,), 0.05)
     assert torch.equal(found.argmax_N, fused.argmax_N)
     assert torch.equal(found.sample_N, fused.sample_N)
     for name in ("entropy_N", "normaliser_N", "embedding_ND"):
         ours, theirs = getattr(found, name), getattr(fused, name)
         assert ours.dtype == theirs.dtype
-        torch.testing.assert_close(ours, theirs, rtol=near, atol=near)
+        near = near_N.view(-1, *[1] * (ours.dim() - 1))
+        assert bool(((ours - theirs).abs() <= near * (1 + theirs.abs())).all())
 
 
 def test_what_keeps_everything_changes_nothing() -> None:

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.nn import cross_entropy, vocabulary
+from gesso.nn.online_softmax import BLOCK
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
-from gesso.nn.vocabulary import BLOCK, TableSlice, Vocabulary, VocabularyPass
+from gesso.nn.vocabulary import TableSlice, Vocabulary, VocabularyPass
 
 pytestmark = pytest.mark.numbers
 

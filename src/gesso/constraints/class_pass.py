@@ -23,7 +23,8 @@ from torch import Tensor
 from gesso.constraints.emissions import Emissions
 from gesso.nn.elementwise import drop_faint_
 from gesso.nn.linear import linear
-from gesso.nn.vocabulary import BLOCK, Vocabulary, chunk_of, pick_block, pick_token
+from gesso.nn.online_softmax import BLOCK
+from gesso.nn.vocabulary import Vocabulary, chunk_of, pick_block, pick_token
 
 TILE = 16
 """Tokens of a block of the rest; the last one of a class is filled up."""

@@ -24,7 +24,8 @@ from gesso.diffusion.guidance import Scores
 from gesso.diffusion.logits_changes import LogitsChange
 from gesso.diffusion.penalties import Penalties
 from gesso.diffusion.prediction import LogProbs
-from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass, pick_block
+from gesso.nn.online_softmax import BLOCK
+from gesso.nn.vocabulary import Vocabulary, VocabularyPass, pick_block
 
 ROWS = 64
 """Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""

@@ -18,8 +18,9 @@ from torch.nn import functional as F
 
 from gesso.kernels import SoftmaxPass, usable
 from gesso.nn.cross_entropy import SoftcappedCrossEntropy
-from gesso.nn.elementwise import LOWEST, drop_faint_, sigmoid_, softmax
+from gesso.nn.elementwise import sigmoid_, softmax
 from gesso.nn.linear import linear
+from gesso.nn.online_softmax import BLOCK, online_softmax
 from gesso.nn.row_alignment import align_rows
 
 CPU_CHUNK = 2048
@@ -29,9 +30,6 @@ GPU_CHUNK = 1 << 16
 ROWS = 256
 """Positions of one pass. Chunks do not depend on how many positions there are, so that a position's numbers do
 not depend on its neighbours."""
-BLOCK = 64
-"""Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
-such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,41 +216,15 @@ class Vocabulary(nn.Module):
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
 
     def _softmax_pass_chunked(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
-        rows, device = hidden_ND.shape[0], hidden_ND.device
-        chunk = self.chunk(device)
-        # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
-        # turns them into S exp(d) and (U + d S) exp(d).
-        maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, dtype=torch.float32, device=device)
-        total_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
-        weighted_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
-        argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixture = self.mixture(hidden_ND) if mix else Mixture(rows, 0, device)
-        sums: list[Tensor] = []
-        references: list[Tensor] = []
+        chunk = self.chunk(hidden_ND.device)
+        softmax = online_softmax(self.size, chunk, self.softcap, self.cap_, inverse_N1)
+        mixture = self.mixture(hidden_ND) if mix else Mixture(len(hidden_ND), 0, hidden_ND.device)
         for start in range(0, self.size, chunk):
             table = self.slice(start, start + chunk)
-            z = table.scores(hidden_ND).float()
-            count = z.shape[1]
-            if fill := -count % BLOCK:
-                z = F.pad(z, (0, fill))
-            z = self.cap_(z).mul_(inverse_N1)
-            z[:, count:] = LOWEST
-            top_N1, index_N1 = z.max(dim=-1, keepdim=True)
-            argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
-            new_maximum_N1 = torch.maximum(top_N1, maximum_N1)
-            shift = maximum_N1 - new_maximum_N1
-            shrink = shift.exp()
-            maximum_N1 = new_maximum_N1
-            p = drop_faint_(z.sub_(maximum_N1)).exp()
-            blocks = p.unflatten(1, (-1, BLOCK)).sum(dim=-1)
-            weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
-            total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
+            shrink_N1, p_Nn = softmax.add(table.scores(hidden_ND).float())
             if mix:
-                mixture.add(shrink, p[:, :count], table)
-            sums.append(blocks)
-            references.append(maximum_N1.expand_as(blocks))
-        mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
-        return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixture.take())
+                mixture.add(shrink_N1, p_Nn, table)
+        return softmax.take(mixture.take())
 
     def _draw(self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, uniform_N: Tensor) -> Tensor:
         """Samples by inverse distribution function in two strides: first the block, then the token in it."""

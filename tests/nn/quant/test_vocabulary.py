@@ -11,11 +11,12 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from gesso.nn import cross_entropy, vocabulary
+from gesso.nn.online_softmax import BLOCK
 from gesso.nn.quant import vocabulary as quantized_vocabulary
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
-from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+from gesso.nn.vocabulary import Vocabulary, VocabularyPass
 
 pytestmark = pytest.mark.numbers
 

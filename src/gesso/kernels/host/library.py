@@ -30,12 +30,12 @@ from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.norms import (
     write_add_branches,
     write_add_norm,
-    write_fold,
     write_mix_rows,
     write_norm,
     write_norm_heads,
 )
 from gesso.kernels.host.one_query import write_attend
+from gesso.kernels.host.online_softmax import write_online_softmax
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
@@ -143,7 +143,6 @@ class Norms:
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
     mix_placed: Callable[..., None]
-    fold: Callable[..., None]
     choose: Callable[..., None]
     gated: Callable[..., None]
     attend: Work
@@ -160,7 +159,6 @@ def norms() -> Norms:
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows", placed=False)
     write_mix_rows(module, "mix_placed", placed=True)
-    write_fold(module, "fold")
     write_choose(module, "choose")
     write_gated_forward(module, "gated")
     write_attend(module, "attend")
@@ -170,7 +168,6 @@ def norms() -> Norms:
         "gated": (3, 4, 0),
         "mix_rows": (3, 4, 0),
         "mix_placed": (4, 4, 0),
-        "fold": (6, 3, 0),
         "norm": (3, 3, 1),
         "add_norm": (10, 3, 2),
         "add_branches": (7, 3, 2),
@@ -179,6 +176,14 @@ def norms() -> Norms:
     made = compile_arrays(module, sizes)
     attend = work_of(made.pop("attend"))
     return Norms(**made, attend=attend)
+
+
+@functools.cache
+def online_softmax_kernel(*, capped: bool) -> Work:
+    """Compiles the kernel of the vocabulary's softmax."""
+    module = ir.Module(f"gesso_online_softmax_{capped}")
+    write_online_softmax(module, "add", capped=capped)
+    return work_of(ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3)(compile_module(module)("add")))
 
 
 @functools.cache

@@ -144,29 +144,6 @@ def write_norm_heads(module: ir.Module, name: str, *, turned: bool) -> None:
     _end(build, rows)
 
 
-def write_fold(module: ir.Module, name: str) -> None:
-    """Writes `name(shift, shrink, mass, heat, total, weighted, begin, end, K)`: the running sums of an online softmax
-    over K chunks, for rows `begin` to `end`.
-
-    Of every chunk [N, K] what the running maximum moves by, exp of that, its own mass, and that times its scores;
-    `total` and `weighted` [N] are carried on. Every operation is rounded by itself.
-    """
-    build = _Rows(module, name, VOID, [POINTER] * 6 + [I64] * 3)
-    *chunks, total, weighted = build.made.args[:6]
-    begin, end, count = build.made.args[6:]
-    rows = Loop(build, begin, end)
-    places = [build.row(held, rows.index, count) for held in chunks]
-    carried = [build.read(held, F32, rows.index) for held in (total, weighted)]
-    loop = Loop(build, constant(0), count, carried=carried)
-    shift, shrink, mass, heat = (build.read(place, F32, loop.index) for place in places)
-    before, sum_ = loop.carried
-    moved = build.fmul(build.fadd(sum_, build.fmul(shift, before)), shrink)
-    loop.close(build.fadd(build.fmul(before, shrink), mass), build.fadd(moved, heat))
-    for value, held in zip(loop.carried, (total, weighted), strict=True):
-        build.write(value, held, rows.index)
-    _end(build, rows)
-
-
 def write_mix_rows(module: ir.Module, name: str, *, placed: bool) -> None:
     """Writes `name(x, weights, out, begin, end, D, k)`: each row of `out` is the sum of its k neighbouring rows of x,
     times a weight each, one after the other.

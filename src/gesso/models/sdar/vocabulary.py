@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gesso.kernels import SoftmaxPass
 from gesso.nn.elementwise import LOWEST
-from gesso.nn.vocabulary import BLOCK, TableSlice, Vocabulary, pick_block, pick_token
+from gesso.nn.online_softmax import BLOCK
+from gesso.nn.vocabulary import TableSlice, Vocabulary, pick_block, pick_token
 
 
 class _HeadSlice(TableSlice):
