@@ -42,47 +42,53 @@ class _Softmax(RowWriter):
         words, _, begin, end = self.arguments
         held = {word: self.read(words, I64, constant(i)) for i, word in enumerate(WORDS)}
         place = {word: self.inttoptr(held[word], POINTER) for word in POINTERS}
-        size, stride, chunk, first, blocks, chunks = (held[word] for word in WHOLES)
+        self.size, stride, self.chunk, self.first, blocks, chunks = (held[word] for word in WHOLES)
         softcap = self.read(place["softcap"], F32)
         self.cap = self.lanes(softcap) if capped else None
         self.rate = self.lanes(self.fdiv(ir.Constant(F32, 2.0), softcap))
         rows = Loop(self, begin, end)
-        row = rows.index
-        scores = self.at(place["scores"], self.mul(row, stride), F32)
-        sums = self.at(place["sums"], self.mul(row, blocks), F32)
-        references = self.at(place["references"], self.mul(row, chunks), F32)
-        self.inverse = self.lanes(self.read(place["inverse"], F32, row))
-        carried = [self.read(place[word], F32, row) for word in ("maximum", "total", "weighted")]
-        carried += [self.read(place["argmax"], I64, row), ir.Constant(F32, 1.0)]
-        count = self.udiv(self.add(size, self.sub(chunk, constant(1))), chunk)
+        of_row = {"scores": stride, "sums": blocks, "references": chunks}
+        scores, sums, references = (self.row(place[word], rows.index, width) for word, width in of_row.items())
+        tempering = self.lanes(self.read(place["inverse"], F32, rows.index))
+        carried = [self.read(place[word], F32, rows.index) for word in ("maximum", "total", "weighted")]
+        carried += [self.read(place["argmax"], I64, rows.index), ir.Constant(F32, 1.0)]
+        count = self.udiv(self.add(self.size, self.sub(self.chunk, constant(1))), self.chunk)
         loop = Loop(self, constant(0), count, carried=carried)
-        maximum, total, weighted, token, _ = loop.carried
-        begin = self.mul(loop.index, chunk)
-        tokens = self.least(chunk, self.sub(size, begin))
-        here = self.at(scores, begin, F32)
-        largest, where = self._temper(here, tokens)
-        more = self.fcmp_ordered(">", largest, maximum)
-        token = self.select(more, self.add(self.add(first, begin), where), token)
-        now = self.select(more, largest, maximum)
-        shift = self.fsub(maximum, now)
-        _, shrink = self._power(self.lanes(shift))
-        shrink = self.extract_element(shrink, constant(0, I32))
-        mass, heat = self._raise(here, tokens, now, self.at(sums, self.udiv(begin, constant(BLOCK)), F32))
-        self.write(now, references, loop.index)
-        weighted = self.fadd(self.fmul(self.fadd(weighted, self.fmul(shift, total)), shrink), heat)
-        loop.close(now, self.fadd(self.fmul(total, shrink), mass), weighted, token, shrink)
+        running = self._add_chunk(self.mul(loop.index, self.chunk), loop.carried, (scores, tempering, sums))
+        self.write(running[0], references, loop.index)
+        loop.close(*running)
         for word, value in zip(("maximum", "total", "weighted", "argmax", "shrink"), loop.carried, strict=True):
-            self.write(value, place[word], row)
+            self.write(value, place[word], rows.index)
         rows.close()
         self.ret_void()
 
-    def _temper(self, scores: Value, tokens: Value) -> tuple[Value, Value]:
+    def _add_chunk(self, begin: Value, running: list[Value], row: tuple[Value, Value, Value]) -> list[Value]:
+        """Adds a chunk to what runs along a row: m, S, U, the likeliest token, and exp(d), which is new.
+
+        Args:
+            begin: the chunk's first token, of those at hand.
+            row: where its scores are, one over its temperature, and where its sums are.
+        """
+        (before, total, weighted, token, _), (scores, tempering, sums) = running, row
+        tokens, scores = self.least(self.chunk, self.sub(self.size, begin)), self.at(scores, begin, F32)
+        largest, place = self._temper(scores, tokens, tempering)
+        more = self.fcmp_ordered(">", largest, before)
+        token = self.select(more, self.add(self.add(self.first, begin), place), token)
+        maximum = self.select(more, largest, before)
+        shift = self.fsub(before, maximum)
+        shrink = self.extract_element(self._power(self.lanes(shift), -MOST)[1], constant(0, I32))
+        sums = self.at(sums, self.udiv(begin, constant(BLOCK)), F32)
+        mass, heat = self._raise(scores, tokens, maximum, sums)
+        moved = self.fmul(self.fadd(weighted, self.fmul(shift, total)), shrink)
+        return [maximum, self.fadd(self.fmul(total, shrink), mass), self.fadd(moved, heat), token, shrink]
+
+    def _temper(self, scores: Value, tokens: Value, tempering: Value) -> tuple[Value, Value]:
         """Caps and tempers scores in place; returns the largest one, and the first token that has it."""
         numbers = constants(range(LANES), I32)
         loop = self.loop_parts(self._filled(tokens), constants([float("-inf")] * LANES, F32), zeros(_WHOLES))
         number = self.add(numbers, self.splat(self.trunc(loop.index, I32), LANES))
         score = self.part(scores, loop.index)
-        score = self.fmul(score if self.cap is None else self._capped(score, self.cap), self.inverse)
+        score = self.fmul(score if self.cap is None else self._capped(score, self.cap), tempering)
         inside = self.icmp_signed("<", number, self.splat(self.trunc(tokens, I32), LANES))
         score = self.select(inside, score, all_lanes(LOWEST))
         self.write(score, scores, loop.index)
@@ -121,7 +127,7 @@ class _Softmax(RowWriter):
         loop.close(self.fadd(mass, block), heat)
         return self.total(loop.carried[0]), self.total(loop.carried[1])
 
-    def _power(self, exponent: Value, least: float = -MOST) -> tuple[Value, Value]:
+    def _power(self, exponent: Value, least: float) -> tuple[Value, Value]:
         """Returns exponents of zero and less, and exp of them: zero and nothing for those below the least."""
         low = self.fcmp_ordered("<", exponent, all_lanes(least))
         exponent = self.select(low, zeros(PART), exponent)
