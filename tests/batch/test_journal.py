@@ -31,6 +31,39 @@ def test_what_is_appended_is_known_by_the_next(tmp_path: Path) -> None:
     assert [json.loads(text)["id"] for text in path.read_text().splitlines()] == ["i1", "i2", "i3"]
 
 
+def test_errors_of_a_server_are_dropped_and_lines_that_could_not_be_read_keep_theirs(tmp_path: Path) -> None:
+    path, linked = tmp_path / "out.jsonl", tmp_path / "linked.jsonl"
+    linked.touch(mode=0o640)
+    path.symlink_to(linked)
+    unread = json.dumps({"id": "i4", "custom_id": None, "response": None, "error": {"code": "x", "message": "y"}})
+    with Journal(path, FACTS) as journal:
+        journal.append([line(1), line(2, status=500), line(3), unread])
+        assert journal.drop_errors() == 1
+        assert journal.drop_errors() == 0
+        assert (journal.done, journal.failed) == ({"i1", "i3", "i4"}, 1)
+        journal.append([line(2)])
+    assert path.read_text().splitlines() == [line(1), line(3), unread, line(2)]
+    assert path.is_symlink()
+    assert linked.stat().st_mode & 0o777 == 0o640
+    assert {entry.name for entry in tmp_path.iterdir()} == {"out.jsonl", "linked.jsonl", "out.jsonl.batch"}
+
+
+def test_errors_stay_where_the_disk_takes_no_file_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.jsonl"
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    with Journal(path, FACTS) as journal:
+        journal.append([line(1), line(2, status=500)])
+        monkeypatch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match=r"out\.jsonl'$"):
+            journal.drop_errors()
+        journal.append([line(3)])
+    assert path.read_text().splitlines() == [line(1), line(2, status=500), line(3)]
+    assert {entry.name for entry in tmp_path.iterdir()} == {"out.jsonl", "out.jsonl.batch"}
+
+
 def test_every_torn_end_is_cut(tmp_path: Path) -> None:
     """Whatever byte a killed process came to: whole lines stay, and no line is there twice."""
     whole = f"{line(1)}\n{line(2)}\n".encode()

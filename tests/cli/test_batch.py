@@ -145,6 +145,21 @@ def test_errors_alone_are_no_success(gesso: Gesso, tmp_path: Path) -> None:
         assert (outcome.code, counts["answered"], counts["failed"]) == (1, 2, 2)
 
 
+def test_lines_that_got_an_error_are_asked_again_where_that_is_wanted(gesso: Gesso, tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", chat(1), chat(2), "{nonsense"), tmp_path / "out.jsonl"
+    assert gesso("batch", source, "--out", out, "--device", "cpu", "--retry-errors").code == 0
+    whole = texts(out)
+    answers = lines_of(out)
+    answers[-1]["response"] |= {"status_code": 500, "body": {"error": {"message": "out of memory"}}}
+    written(out, *answers)
+    kept = gesso("batch", source, "--out", out, "--device", "cpu", "--json")
+    assert json.loads(kept.out) == {"lines": 3, "answered": 3, "failed": 2, "resumed": 3}
+    outcome = gesso("batch", source, "--out", out, "--device", "cpu", "--json", "--retry-errors")
+    assert json.loads(outcome.out) == {"lines": 3, "answered": 3, "failed": 1, "resumed": 2}
+    assert f"{out}: 1 of 3 lines got an error and are asked again" in outcome.err
+    assert (len(lines_of(out)), texts(out)) == (3, whole)
+
+
 def test_a_pipe_is_refused_unread(gesso: Gesso, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

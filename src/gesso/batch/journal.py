@@ -2,12 +2,13 @@
 
 Life cycle: beside the file, under its name with `.batch` behind it, stands what it is an answer to; that is written
 first and does not change once something is answered. Then groups of whole lines are appended, each brought to the disk
-before the next. Whatever ends the process, the next one cuts off a torn last line and goes on behind it. One process at
-a time holds it.
+before the next. Whatever ends the process, the next one cuts off a torn last line and goes on behind it. Where lines
+are to be asked again, a file without their errors takes its place first. One process at a time holds it.
 """
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -130,6 +131,42 @@ class Journal:
             parsed = json.loads(line)
             self.done.add(parsed["id"])
             self.failed += is_error(parsed)
+
+    def drop_errors(self) -> int:
+        """Takes out the errors that a server gave, so that their lines count as not asked; returns their number.
+
+        A line that was not asked, as nothing could be read from it, keeps its error: it would come again.
+
+        Raises:
+            OSError: the file without them cannot be written; the answers are as they were.
+        """
+        target = Path(os.path.realpath(self.path))
+        beside = target.parent / f".gesso-{os.urandom(8).hex()}"
+        dropped = set()
+        try:
+            with target.open("rb") as old, beside.open("xb") as new:
+                for raw in old:
+                    line = json.loads(raw)
+                    if line["response"] is not None and is_error(line):
+                        dropped.add(line["id"])
+                    else:
+                        new.write(raw)
+                _to_disk(new)
+            if dropped:
+                shutil.copymode(target, beside)
+                self._file.close()
+                try:
+                    beside.replace(target)
+                finally:
+                    self._file = self.path.open("ab", buffering=0)
+                _folder_to_disk(target.parent)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        finally:
+            beside.unlink(missing_ok=True)
+        self.done -= dropped
+        self.failed -= len(dropped)
+        return len(dropped)
 
     def close(self) -> None:
         """Lets the file go."""

@@ -35,6 +35,10 @@ Out = Annotated[
 Workers = Annotated[
     int | None, typer.Option(metavar="N", help="Lines under way at once; --max-num-seqs without it.", **_BATCH)
 ]
+RetryErrors = Annotated[
+    bool,
+    typer.Option("--retry-errors", help="Ask the lines again that the server answered with an error.", **_BATCH),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the counts.", **_BATCH)]
 
 
@@ -44,6 +48,7 @@ def batch(
     input: Input,  # noqa: A002
     out: Out,
     workers: Workers = None,
+    retry_errors: RetryErrors = False,
     as_json: AsJson = False,
     server: opt.Server = None,
     api_key: opt.ApiKey = None,
@@ -69,6 +74,8 @@ def batch(
     # What is at its default is not told: answers from before these were known are gone on with.
     facts |= {name: value for name, value in numbers.items() if value not in ([], None, "auto")}
     with Journal(out, facts) as journal:
+        if retry_errors and (again := journal.drop_errors()):
+            note(f"{out}: {again} of {scanned.lines} lines got an error and are asked again")
         there = len(journal.done)
         if there:
             note(f"{out}: {there} of {scanned.lines} lines are answered already")
