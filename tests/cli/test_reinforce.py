@@ -10,6 +10,7 @@ from cli.conftest import Gesso
 
 def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("def short(prompt, answer):\n    return 1 / (1 + len(answer))\n", "utf-8")
+    (tmp_path / "moved.py").write_bytes((tmp_path / "own.py").read_bytes())
     run = tmp_path / "run"
     options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:short", "--max-new-tokens", 8)
     sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 3, "--max-denoising-steps", 2)
@@ -17,7 +18,8 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     assert outcome.out == f"{run / 'adapter'}\n"
     assert "steps 1 to 1" in outcome.err
-    again = gesso("reinforce", "mini", "--out", run, *options, *sizes)
+    spelled = ("--task", "arithmetic", "--reward", f"{tmp_path}/./moved.py:short", "--max-new-tokens", 8)
+    again = gesso("reinforce", "mini", "--out", run, *spelled, *sizes)
     assert again.code == 0, again.err
     assert "steps 2 to 2" in again.err
     assert "learning rate" not in outcome.err
@@ -28,6 +30,23 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
     assert [state["learning_rate"] for state in states] == [1e-5, 1e-5]
     used = gesso("generate", "What is 2 + 2?", "--adapter", run / "adapter", "--max-denoising-steps", 2)
     assert used.code == 0, used.err
+
+
+def test_a_run_goes_on_from_an_adapter(gesso: Gesso, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def short(prompt, answer):\n    return 1 / (1 + len(answer))\n", "utf-8")
+    options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:short", "--max-new-tokens", 8)
+    sizes = ("--steps", 1, "--batch-size", 1, "--group-size", 2, "--max-denoising-steps", 2)
+    first = gesso("reinforce", "mini", "--out", tmp_path / "one", *options, *sizes, "--rank", 3)
+    assert first.code == 0, first.err
+    adapter = tmp_path / "one" / "adapter"
+    outcome = gesso("reinforce", "mini", "--out", tmp_path / "two", *options, *sizes, "--adapter", adapter)
+    assert outcome.code == 0, outcome.err
+    config = json.loads((tmp_path / "two" / "adapter" / "adapter_config.json").read_text("utf-8"))
+    assert config["r"] == 3
+    other = gesso("reinforce", "mini", "--out", tmp_path / "two", *options, *sizes)
+    assert (other.code, "adapter" in other.err) == (2, True)
+    itself = gesso("reinforce", "mini", "--out", tmp_path / "one", *options, *sizes, "--adapter", adapter)
+    assert "whose adapter is read from: name another folder" in " ".join(itself.err.split())
 
 
 def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) -> None:
@@ -56,6 +75,9 @@ def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) 
         (("--task", "arithmetic", "--steps", 0), "--steps must be an integer of at least 1"),
         (("--task", "arithmetic", "--method", "qlora"), "--method must be one of lora, full, got 'qlora'"),
         (("--task", "arithmetic", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
+        (("--task", "arithmetic", "--adapter", "x", "--rank", 4), "--adapter has its own shape"),
+        (("--task", "arithmetic", "--adapter", "x", "--method", "full"), "leave out --method full"),
+        (("--task", "arithmetic", "--adapter", "nowhere"), "an adapter is a folder with"),
         (("--task", "arithmetic", "--held-out", 0.5), "tasks hold out theirs"),
         (("--prompts", "examples/data.jsonl", "--held-out", 0.5), "--held-out means nothing with --evaluate-every 0"),
         (

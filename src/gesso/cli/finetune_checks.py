@@ -23,11 +23,7 @@ def check_contradictions(
 ) -> None:
     """Raises OptionError where two options exclude each other, or one needs another."""
     shaped = [*shape.flags, *(["--experts"] if experts else [])]
-    if adapter is not None:
-        full = ["--method full"] if plan["method"] == "full" else []
-        if others := [*full, *shaped, *(["--estimate"] if estimate else [])]:
-            message = f"--adapter has its own shape and goes on from there: leave out {others[0]}"
-            raise OptionError(message, option="adapter")
+    check_adapter(plan, [*shaped, *(["--estimate"] if estimate else [])], adapter)
     check_shape(plan, shaped)
     if experts and "targets" in shape:
         raise OptionError(
@@ -46,6 +42,18 @@ def check_contradictions(
             flag = f"--{name.replace('_', '-')}"
             message = f"{flag} corrupts canvases, and with --on-policy all begin as noise: one of them"
             raise OptionError(message, option=name)
+
+
+def check_adapter(plan: Given[Plan], others: Sequence[str], adapter: Path | None) -> None:
+    """Raises OptionError where a run goes on from an adapter, and something does not go with that.
+
+    Args:
+        others: flags that do not.
+    """
+    full = ["--method full"] if plan["method"] == "full" else []
+    if adapter is not None and (wrong := [*full, *others]):
+        message = f"--adapter has its own shape and goes on from there: leave out {wrong[0]}"
+        raise OptionError(message, option="adapter")
 
 
 def check_shape(plan: Given[Plan], shaped: Sequence[str]) -> None:

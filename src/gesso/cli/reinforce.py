@@ -53,6 +53,14 @@ Reward = Annotated[
         **_REWARDS,
     ),
 ]
+Adapter = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Go on from this adapter, of gesso or PEFT (TRL); the divergence of --kl is from it.",
+        rich_help_panel="Adapter",
+    ),
+]
 HeldOut = Annotated[
     float,
     typer.Option(metavar="X", help="Share of the lines of --prompts kept for evaluation.", **_REWARDS),
@@ -84,12 +92,14 @@ def reinforce(
     prompts: Prompts = None,
     reward: Reward = None,
     held_out: HeldOut = 0.0,
+    adapter: Adapter = None,
     offline: opt.Offline = False,
 ) -> int:
     """Let a model learn from rewards of its own answers; the result is OUT/adapter, or OUT/model with --method full."""
-    from gesso.cli.finetune_checks import check_evaluation, check_shape
+    from gesso.cli.finetune_checks import check_adapter, check_evaluation, check_shape
     from gesso.errors import OptionError
 
+    check_adapter(planned, shape.flags, adapter)
     check_shape(planned, shape.flags)
     if prompts is None and held_out:
         raise OptionError("--held-out is a share of the lines of --prompts: tasks hold out theirs", option="held_out")
@@ -101,12 +111,14 @@ def reinforce(
     plan, settings = planned.build(), train.build(steps=planned["steps"], beta2=0.99, log_every=1)
     run.prepare(out, result="model" if plan.method == "full" else "adapter")
 
+    from gesso.cli.model_notes import note_other_base
     from gesso.cli.progress import stderr_console
     from gesso.cli.training import is_main_process, print_result, run_command
     from gesso.models.hub import resolve
     from gesso.train.reinforce.recipe import find_cases, reinforce_recipe
     from gesso.train.run_rate import rate_of_checkpoints
 
+    note_other_base(adapter, model)
     kept = rate_of_checkpoints(out) if plan.learning_rate is None else None
     recipe = reinforce_recipe(
         resolve(model, offline=offline),
@@ -117,6 +129,7 @@ def reinforce(
         train=settings,
         learning_rate=plan.learning_rate or kept,
         adapter=shape.build(),
+        adapter_start=adapter,
     )
     if plan.learning_rate is None and is_main_process():
         told = "that of the run so far" if kept else "the default, which is for models of billions of parameters"

@@ -5,6 +5,7 @@ is not, such as the share of it that is. So one function serves as a check, as a
 potential of particles.
 """
 
+import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -102,6 +103,15 @@ def grader_file(name: str) -> Path | None:
     place, _, _ = name.rpartition(":")
     path = Path(place)
     return path if place.endswith(".py") and path.is_file() else None
+
+
+def grader_identity(name: str) -> str:
+    """Returns what tells a grader from another: of `FILE.py:FUNCTION` the digest of the file's content and the
+    function, however the path is spelled; else the name."""
+    file = grader_file(name)
+    if file is None:
+        return name
+    return f"{hashlib.sha256(file.read_bytes()).hexdigest()}:{name.rpartition(':')[2]}"
 
 
 def grade(grader: Grader, prompt: str, text: str, option: str = "check") -> float:

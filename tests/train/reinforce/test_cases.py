@@ -152,6 +152,24 @@ def test_a_function_rewards_prompt_and_answer(tmp_path: Path) -> None:
     assert find_cases(("counting",), None, f"{tmp_path / 'own.py'}:near", 0.0, 0).cases(0, 1)[0].reward("") == 0.0
 
 
+def test_a_function_is_known_by_what_its_file_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("def f(prompt, answer):\n    return 1\n\n\ng = f\n", "utf-8")
+    path = write(tmp_path, {"prompt": "abc"})
+
+    def fingerprints(reward: str) -> set[str]:
+        return {
+            find_cases((), path, reward, 0.0, 0).fingerprint,
+            find_cases(("arithmetic",), None, reward, 0.0, 0).fingerprint,
+        }
+
+    found = fingerprints("own.py:f")
+    assert fingerprints("./own.py:f") == fingerprints(f"{tmp_path}/own.py:f") == found
+    assert not fingerprints("own.py:g") & found
+    (tmp_path / "own.py").write_text("def f(prompt, answer):\n    return 2\n", "utf-8")
+    assert not fingerprints("own.py:f") & found
+
+
 def test_a_function_gets_the_parts_of_the_last_message(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("def same(prompt, answer):\n    return prompt == answer\n", "utf-8")
     parts = [{"type": "text", "text": "fo"}, {"type": "text", "text": "ur"}]

@@ -74,7 +74,12 @@ def early(text: str) -> float:
 
 
 def recipe(
-    start: Path, reward: Callable[[str], float] = early, method: Any = "full", policy: Any = None, **train: Any
+    start: Path,
+    reward: Callable[[str], float] = early,
+    method: Any = "full",
+    policy: Any = None,
+    adapter_start: Path | None = None,
+    **train: Any,
 ) -> Recipe:
     settings = {"steps": 4, "batch_size": 2, "precision": "float32", "checkpoint_every": 2, "log_every": 1}
     usual = {"group_size": 4, "kl_weight": 0.1, "max_new_tokens": 8, "max_denoising_steps": 2}
@@ -87,6 +92,7 @@ def recipe(
         train=TrainConfig(**(settings | train)),
         learning_rate=train.get("learning_rate", 3e-3),
         adapter=LoraConfig(rank=4),
+        adapter_start=adapter_start,
     )
 
 
@@ -126,6 +132,15 @@ def test_a_resumed_run_is_the_same_run(start: Path, tmp_path: Path, method: str)
     assert told[0] == told[1]
     assert told[0][0]["kl"] == pytest.approx(0.0, abs=1e-6), "the first step is the start"
     assert told[0][3]["kl"] > 1e-6
+
+
+def test_a_run_goes_on_from_an_adapter_and_diverges_from_it(start: Path, tmp_path: Path) -> None:
+    rising = recipe(start, method="lora", learning_rate=3e-2)
+    first = trainer.train(rising, tmp_path / "first", device="cpu").last
+    assert metrics(tmp_path / "first")[4]["kl"] > 1e-4, "from the model that the adapter is for"
+    going_on = recipe(start, method="lora", steps=1, adapter_start=first)
+    trainer.train(going_on, tmp_path / "second", device="cpu")
+    assert metrics(tmp_path / "second")[1]["kl"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_micro_batches_change_nothing(start: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class TaskCases:
         """
         Args:
             reward: `right` is a task's grader, `score` its score by the prompt alone, which may be a share.
-            grader: rewards in the place of both; `reward` then is what it is called.
+            grader: rewards in the place of both; `reward` then tells it from others.
 
         Raises:
             OptionError: a task that does not exist, shows images, or has no score where that is the reward.
@@ -93,7 +93,7 @@ class FileCases:
         """
         Args:
             held_out_share: share of the lines that are kept for evaluation, chosen by their text.
-            reward: what `grader` is called.
+            reward: tells `grader` from others.
             grader: rewards all answers.
 
         Raises:

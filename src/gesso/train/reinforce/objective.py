@@ -21,7 +21,6 @@ from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.models.adapters import without_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.graded import graded_text
 from gesso.text.output import OutputParser
@@ -33,6 +32,7 @@ from gesso.train.records import PolicyEvaluation, PolicyRecord
 from gesso.train.reinforce.config import Case
 from gesso.train.reinforce.replay import replay
 from gesso.train.reinforce.rollout import CanvasRollout, Rollout, policy_rules, roll_out
+from gesso.train.step import start_model
 
 
 def advantages(rewards_PG: Tensor) -> Tensor:
@@ -72,9 +72,8 @@ class PolicyObjective:
         self._rules: DenoisingRules = policy_rules(self._generation)
         self._engine = Engine(model, self._tokenizer, template, self._generation)
         self._reference: DiffusionGemma | None = None
-        if self._policy.kl_weight and recipe.adapter is None:
-            start = load_folder(recipe.start, str(group.device), "float32")
-            self._reference = start.eval().requires_grad_(False)
+        if self._policy.kl_weight and (recipe.adapter is None or recipe.adapter_start is not None):
+            self._reference = start_model(recipe, group.device).eval().requires_grad_(False)
 
     @property
     def root(self) -> nn.Module:

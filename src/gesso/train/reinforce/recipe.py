@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from gesso.config import LoraConfig
-from gesso.control.grading import Grader, find_grader
+from gesso.control.grading import Grader, find_grader, grader_identity
 from gesso.engine.prompt import PromptReader
 from gesso.errors import OptionError
+from gesso.models.adapter_files import adapter_config_of
 from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.options import options_of
 from gesso.text.chat_template import ChatTemplate
@@ -49,6 +50,7 @@ def find_cases(
         if ":" not in reward:
             raise OptionError(f"no reward {reward!r}; known: right, score, FILE.py:FUNCTION", option="reward")
         grader = find_grader(reward, option="reward")
+        reward = grader_identity(reward)
     if prompts is None:
         return TaskCases(tasks, seed, reward or "right", grader)
     if reward in ("right", "score"):
@@ -66,6 +68,7 @@ def reinforce_recipe(
     train: TrainConfig,
     learning_rate: float | None,
     adapter: LoraConfig,
+    adapter_start: Path | None = None,
 ) -> Recipe:
     """Makes the recipe, and refuses a checkpoint that cannot be reinforced.
 
@@ -74,8 +77,10 @@ def reinforce_recipe(
         base: what the adapter's file calls it.
         train: settings other than learning rate and warm-up.
         learning_rate: None takes the method's default.
+        adapter_start: an adapter to go on from, which the divergence is from then; `adapter` is not asked.
 
     Raises:
+        CheckpointError: `adapter_start` is no adapter of this checkpoint.
         OptionError: an option that is impossible, or impossible with this checkpoint.
         DataError: a prompt of a file that this checkpoint cannot read.
     """
@@ -88,6 +93,8 @@ def reinforce_recipe(
         message = "evaluate_every needs held-out prompts: give held_out, or more of it, for none is held out"
         raise OptionError(message, option="evaluate_every")
     model = read_model_config(folder)
+    if adapter_start is not None:
+        adapter = adapter_config_of(model, adapter_start)
     generation = read_generation_defaults(folder, model)
     policy_rules(generation)
     if isinstance(cases, FileCases):
@@ -108,6 +115,7 @@ def reinforce_recipe(
         data=cases,
         start=folder,
         adapter=None if method == "full" else adapter,
+        adapter_start=adapter_start,
         base=base,
         policy=policy,
     )
