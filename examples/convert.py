@@ -1,7 +1,7 @@
 """Turns data of other formats into JSON lines to train on: `python examples/convert.py FILE ... > data.jsonl`.
 
-Alpaca, ShareGPT, TRL's conversations, questions and answers, from .json, .jsonl, .csv, .tsv and .parquet (which needs
-`pip install pyarrow`). Every other file is plain text, cut between paragraphs.
+Alpaca, Dolly, ShareGPT, TRL's conversations, questions and answers, from .json, .jsonl, .csv, .tsv and .parquet (which
+needs `pip install pyarrow`). Every other file is plain text, cut between paragraphs.
 """
 
 import argparse
@@ -201,18 +201,16 @@ def has_roles(said: Sequence[Any]) -> bool:
 
 
 def alpaca(row: Row, names: Sequence[str]) -> Read:
-    """Reads an instruction, its input and its output, behind earlier turns."""
-    asked = "\n\n".join(text_of(row[name], name) for name in ("instruction", "input") if name in row)
+    """Reads an instruction with its input or context, and its output or response, behind earlier turns."""
+    asked, answer = names
     before = []
     history = row.get("history", [])
     for each in history if isinstance(history, list) else [history]:
         if not isinstance(each, list) or len(each) != 2:
             raise ValueError(f"history holds {each!r:.40}, no list of a question and its answer")
         before += [message("user", each[0], "history"), message("assistant", each[1], "history")]
-    return [*before, message("user", asked, names[0]), message("assistant", row["output"], "output")], (
-        "input",
-        "history",
-    )
+    beside = ("input", "context")
+    return [*before, question(row, (asked, *beside)), message("assistant", row[answer], answer)], (*beside, "history")
 
 
 def completion(row: Row, names: Sequence[str]) -> Read:
@@ -223,15 +221,23 @@ def completion(row: Row, names: Sequence[str]) -> Read:
 
 
 def pair(row: Row, names: Sequence[str]) -> Read:
-    """Reads a question and its answer."""
+    """Reads a question with what it is about, and its answer."""
     asked, answer = names
-    return [message("user", row[asked], asked), message("assistant", row[answer], answer)], ("source",)
+    said = [question(row, (asked, "context")), message("assistant", row[answer], answer)]
+    return said, ("context", "source")
+
+
+def question(row: Row, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the message that a question and what it is about become, a blank line between them, as Alpaca's and
+    Dolly's prompts have them."""
+    return {"role": "user", "content": "\n\n".join(text_of(row[name], name) for name in names if name in row)}
 
 
 FORMATS = (
     (("messages",), True, chat),
     (("conversations",), True, share_gpt),
     (("instruction", "output"), False, alpaca),
+    (("instruction", "response"), False, alpaca),
     (("prompt", "completion"), True, completion),
     *((names, False, pair) for names in PAIRS),
 )

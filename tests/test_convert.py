@@ -52,6 +52,25 @@ def test_instruction_and_system_message(tmp_path: Path) -> None:
     assert [(m["role"], m["content"]) for m in messages] == [("system", "s"), ("user", "a\n\nb"), ("assistant", "c")]
 
 
+@pytest.mark.parametrize(
+    ("row", "asked"),
+    [
+        ({"instruction": "hi", "context": "it", "response": "x", "category": "qa"}, "hi\n\nit"),
+        ({"instruction": "hi", "context": "", "response": "x", "category": "qa"}, "hi"),
+        ({"instruction": "hi", "input": "this", "context": "it", "output": "x", "category": "qa"}, "hi\n\nthis\n\nit"),
+        ({"question": "hi", "context": "it", "answer": "x", "category": "qa"}, "hi\n\nit"),
+    ],
+)
+def test_what_a_question_is_about_stands_behind_it(tmp_path: Path, row: dict[str, str], asked: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n", "utf-8")
+    ended = convert(path)
+    assert json.loads(ended.stdout) == {"messages": [{"role": "user", "content": asked}, HI[1]]}
+    assert ended.stderr == "columns that are not used: category\n"
+    path.write_text(json.dumps(row | {"context": {"title": "it"}}) + "\n", "utf-8")
+    assert "context is {'title': 'it'}, no text" in convert(path).stderr
+
+
 def test_of_messages_as_prompt_and_completion_the_completion_is_learned(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     row = {"system": "s", "prompt": [*HI, HI[0]], "completion": [HI[1]], "tools": '[{"name": "f"}]'}
