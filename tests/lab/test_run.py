@@ -77,6 +77,16 @@ def test_what_time_does_not_suffice_for_is_left(lab: Callable[..., LabResult]) -
     assert lab(examples=10).made == 20
 
 
+def test_no_more_is_drawn_than_time_suffices_for(lab: Callable[..., LabResult]) -> None:
+    """A list of all these examples would be gigabytes."""
+    cut = lab(examples=10**9, max_seconds=0.5)
+    assert cut.missing + cut.made == 2 * 10**9
+    there = lab(examples=3).rows
+    late = lab(examples=10**9, max_seconds=0.0)
+    assert late.missing == 2 * 10**9 - 6
+    assert late.rows == there, "what the file holds is compared, however late it is"
+
+
 def test_another_checkpoint_has_answers_of_its_own(
     lab: Callable[..., LabResult], tiny_folder: Path, tmp_path: Path
 ) -> None:

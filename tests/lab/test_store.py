@@ -2,7 +2,9 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,22 @@ def test_a_file_that_did_not_change_is_not_read_again(folder: Path, tmp_path: Pa
         assert store.weights_digest(folder) == before
     with Store(tmp_path / "another.sqlite") as store:
         assert store.weights_digest(folder) != before
+
+
+def test_a_file_that_is_refused_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened, connect = tmp_path / "other.sqlite", [], sqlite3.connect
+
+    def remembered(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    with closing(connect(path)) as base, base:
+        base.execute("CREATE TABLE mine (x)")
+    monkeypatch.setattr(sqlite3, "connect", remembered)
+    with pytest.raises(DataError, match="another program's data"):
+        Store(path)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
 
 
 def test_a_file_that_fails_in_the_midst_of_a_run_is_one_line(folder: Path, tmp_path: Path) -> None:

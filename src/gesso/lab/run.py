@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gesso.engine.engine import Engine
 from gesso.engine.seeds import numbered_seed
@@ -63,7 +64,7 @@ def run_grid(
 
     Args:
         load: makes the engine of a model, which is dropped before the next one's is made.
-        max_seconds: after this no further part is begun.
+        max_seconds: after this no further part is begun, and no further example drawn to be answered.
 
     Raises:
         OptionError: a task without so many held-out prompts, no seed, or a setting that a model refuses.
@@ -78,14 +79,17 @@ def run_grid(
             weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
             for name in grid.tasks_of(model):
                 task = TASKS[name]
-                cases = held_out_examples(task, examples, seed)
-                prompts = [digest(case.prompt) for case in cases]
                 graded = named_with_source(name, type(task))
+                places = [Place(weights, graded, setting.key, seed) for setting in grid.settings]
+                known = max(store.known(place) for place in places)
+                cases = held_out_examples(task, examples, seed, partial(_suffices, known, end))
+                missing += (examples - len(cases)) * len(places)
+                prompts = [digest(case.prompt) for case in cases]
                 columns = [
-                    _Column(setting, place := Place(weights, graded, setting.key, seed), store.answers(place, prompts))
-                    for setting in grid.settings
+                    _Column(setting, place, store.answers(place, prompts))
+                    for setting, place in zip(grid.settings, places, strict=True)
                 ]
-                for column, numbers, late in _parts(columns, examples, end):
+                for column, numbers, late in _parts(columns, len(cases), end):
                     if late:
                         missing += len(numbers)
                         continue
@@ -99,11 +103,20 @@ def run_grid(
     return LabResult(tuple(rows), examples, seed, made, missing)
 
 
+def _suffices(known: int, end: float | None, drawn: int) -> bool:
+    """Says whether there is no time for more examples than are drawn, and those with an answer are among them."""
+    return drawn >= known and _is_over(end)
+
+
+def _is_over(end: float | None) -> bool:
+    return end is not None and time.monotonic() >= end
+
+
 def _parts(columns: Sequence[_Column], examples: int, end: float | None) -> Iterator[tuple[_Column, list[int], bool]]:
     """Yields the examples that a setting has to answer yet, a few of all settings before the next few, and whether it
     is too late for them: of whole parts only, so that all settings have answered the same examples."""
     for start in range(0, examples, AT_ONCE):
-        late = end is not None and time.monotonic() >= end
+        late = _is_over(end)
         for column in columns:
             todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in column.answers]
             if todo:

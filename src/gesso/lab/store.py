@@ -78,16 +78,23 @@ class Store:
         self._path = path
         with self._telling():
             self._base = sqlite3.connect(path, timeout=30)
-            with closing(self._base.execute("PRAGMA application_id")) as found:
-                mark = found.fetchone()[0]
-            with closing(self._base.execute("SELECT count(*) FROM sqlite_master")) as found:
-                empty = found.fetchone()[0] == 0
-            if mark != APPLICATION and not empty:
-                raise DataError(f"{path} holds another program's data")
-            with self._base:
-                self._base.execute(f"PRAGMA application_id = {APPLICATION}")
-                self._base.execute(SCHEMA)
-                self._base.execute(FILES)
+            try:
+                self._prepare()
+            except BaseException:
+                self._base.close()
+                raise
+
+    def _prepare(self) -> None:
+        with closing(self._base.execute("PRAGMA application_id")) as found:
+            mark = found.fetchone()[0]
+        with closing(self._base.execute("SELECT count(*) FROM sqlite_master")) as found:
+            empty = found.fetchone()[0] == 0
+        if mark != APPLICATION and not empty:
+            raise DataError(f"{self._path} holds another program's data")
+        with self._base:
+            self._base.execute(f"PRAGMA application_id = {APPLICATION}")
+            self._base.execute(SCHEMA)
+            self._base.execute(FILES)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -123,6 +130,17 @@ class Store:
         with self._telling(), self._base:
             self._base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (*known, made))
         return made
+
+    def known(self, place: Place) -> int:
+        """Returns how many examples there are up to the last one with an answer."""
+        query = (
+            "SELECT coalesce(max(number) + 1, 0) FROM answers "
+            "WHERE weights = ? AND task = ? AND setting = ? AND seed = ? AND version = ?"
+        )
+        values = (place.weights, place.task, place.setting, place.seed, __version__)
+        with self._telling(), closing(self._base.execute(query, values)) as found:
+            count: int = found.fetchone()[0]
+        return count
 
     def answers(self, place: Place, prompts: list[str]) -> dict[int, Answer]:
         """Returns the answers that are there, by number.

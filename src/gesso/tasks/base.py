@@ -172,8 +172,18 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
         DataError: the task does not have `n` such prompts (or they are too rare to be found).
         TypeError: it draws something else than an `Example`.
     """
+    return list(drawn_for_evaluation(task, n, seed))
+
+
+def drawn_for_evaluation(task: Task, n: int, seed: int) -> Iterator[Example]:
+    """Yields the examples of `evaluation_set` as they are drawn.
+
+    Raises:
+        DataError: behind the last one that there is, where there are not `n`.
+        TypeError: as `evaluation_set`.
+    """
     rng = random.Random(f"{task.name}/{seed}")
-    found: dict[str, Example] = {}
+    found: set[str] = set()
     vain = 0
     while len(found) < n and vain < _MOST_VAIN:
         example = task.sample_evaluation(rng, len(found))
@@ -182,7 +192,8 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
         key = task.split_key(example)
         vain += 1
         if held_out(key) and key not in found:
-            found[key], vain = example, 0
+            found.add(key)
+            vain = 0
+            yield example
     if len(found) < n:
         raise DataError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
-    return list(found.values())

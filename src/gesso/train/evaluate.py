@@ -5,7 +5,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from gesso.engine.seeds import numbered_seed
 from gesso.errors import DataError, OptionError
 from gesso.options import Integer
 from gesso.options.user_code import failures_in
-from gesso.tasks.base import Example, Task, evaluation_set, messages_of
+from gesso.tasks.base import Example, Task, drawn_for_evaluation, messages_of
 from gesso.tasks.registry import find_task
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
@@ -126,15 +126,24 @@ def evaluate(
     return evaluate_examples(engine, task, cases, seed, options, asked, other_pictures=other_pictures)
 
 
-def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
+def held_out_examples(
+    task: Task, count: int, seed: int, enough: Callable[[int], bool] = lambda drawn: False
+) -> list[Example]:
     """Draws held-out examples of a task.
+
+    Args:
+        enough: says whether so many will do, before the next one is drawn.
 
     Raises:
         OptionError: it does not have so many, or is the user's own and fails.
     """
+    found: list[Example] = []
     try:
         with failures_in(task, "task", "sample"):
-            return evaluation_set(task, count, seed)
+            left = drawn_for_evaluation(task, count, seed)
+            while not enough(len(found)) and (example := next(left, None)) is not None:
+                found.append(example)
+            return found
     except DataError as error:
         raise OptionError(str(error), option="examples") from None
 
