@@ -11,6 +11,7 @@ from gesso.display.gif import gif_bytes
 from gesso.display.layout import COLUMNS, Picture, Run, pictures
 from gesso.display.replay import Frame
 from gesso.display.svg import svg_page
+from gesso.errors import OptionError
 
 Image = pytest.importorskip("PIL.Image")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,6 +49,15 @@ def test_certainty_has_four_looks_and_wide_characters_two_columns() -> None:
     assert text_of(one) == ["\u65e5\u672c", "e\u0301x"]
     assert one.runs[0].columns == 4
     assert sum(run.columns for run in one.runs) == 6
+
+
+def test_steps_of_too_much_text_are_refused_before_they_are_laid_out() -> None:
+    """Each picture has all text before it: of a long answer they would be gigabytes."""
+    blocks = [("", "x" * 256)] * 1000
+    frames = [frame("y" * 256, blocks=number) for number in range(1000)]
+    with pytest.raises(OptionError, match="all 1,000 steps would hold 129,128,000 characters, 20,000,000 at most"):
+        pictures(frames, blocks, "ask!" * 250, "")
+    assert len(pictures(frames[:9], blocks, "ask", "")) == 9
 
 
 @pytest.mark.parametrize("text", TRICKS)

@@ -3,12 +3,14 @@ like."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from rich.cells import cell_len
 
 from gesso.display.html import clean
 from gesso.display.replay import BANDS, Frame
+from gesso.errors import OptionError
 
 Style = Literal["plain", "dim", "sure", "likely", "open", "noise"]
 STYLES: tuple[Style, ...] = ("sure", "likely", "open", "noise")
@@ -17,6 +19,8 @@ COLUMNS = 72
 LINE_BREAK = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 SPECIAL = "\N{MIDDLE DOT}"
 TAB = 4
+MOST_CHARACTERS = 20_000_000
+"""Characters of all steps together: each has the whole text before it, and a file of more is of use to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,11 @@ def pictures(
         blocks: reasoning and text of each committed canvas.
         summary: stands behind the status of the last step.
         columns: of a line.
+
+    Raises:
+        OptionError: together they hold more than `MOST_CHARACTERS`.
     """
+    _refuse_long(frames, blocks, prompt)
     made = []
     for number, frame in enumerate(frames):
         before = "".join(reasoning + text for reasoning, text in blocks[: frame.blocks])
@@ -62,6 +70,17 @@ def pictures(
         last = number == len(frames) - 1 and summary
         made.append(Picture(runs, lines, f"{frame.status} {SPECIAL} {clean(summary)}" if last else frame.status))
     return made
+
+
+def _refuse_long(frames: Sequence[Frame], blocks: Sequence[tuple[str, str]], prompt: str) -> None:
+    committed = [0, *accumulate(len(reasoning) + len(text) for reasoning, text in blocks)]
+    own = sum(len(piece or SPECIAL) for frame in frames for piece in frame.pieces)
+    count = own + sum(len(prompt) + committed[min(frame.blocks, len(blocks))] for frame in frames)
+    if count > MOST_CHARACTERS:
+        raise OptionError(
+            f"pictures of all {len(frames):,} steps would hold {count:,} characters, {MOST_CHARACTERS:,} at most: "
+            "HTML has room for them"
+        )
 
 
 def style_of(entropy: float) -> Style:
