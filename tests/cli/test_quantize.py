@@ -125,7 +125,7 @@ def test_the_most_bits_that_fit_are_picked(gesso: Gesso, wide: Path, tmp_path: P
     assert config["embedding"] == {"bits": 8}
     small = gesso("quantize", wide, "--fit", "1kB", "--out", tmp_path / "small")
     assert small.code == 2
-    assert "--fit 0.00 MB is too small: in the fewest bits" in small.err
+    assert "--fit 1.00 KB is too small: in the fewest bits" in small.err
     assert "--device-memory" in small.err
 
 

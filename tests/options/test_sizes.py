@@ -3,7 +3,7 @@
 import pytest
 
 from gesso.errors import OptionError
-from gesso.options.sizes import size_in_bytes
+from gesso.options.sizes import named_size, size_in_bytes
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,14 @@ def test_a_number_and_its_unit(text: str, size: int | None) -> None:
             size_in_bytes(text, "--fit")
     else:
         assert size_in_bytes(text, "--fit") == size
+
+
+@pytest.mark.parametrize(
+    ("size", "named"),
+    [(7, "7 B"), (1000, "1.00 KB"), (365_432, "365.43 KB"), (18 * 10**9, "18.00 GB"), (10**13, "10,000.00 GB")],
+)
+def test_a_size_is_named_in_a_unit_that_suits(size: int, named: str) -> None:
+    assert named_size(size) == named
 
 
 @pytest.mark.parametrize("text", ["0", "0.4", "9" * 400, "9" * 400 + "GB", "9" * 300 + "GB", "9" * 5000, str(2**63)])

@@ -1,4 +1,4 @@
-"""Reads sizes that users write, such as 4GiB or 500MB."""
+"""Reads sizes that users write, such as 4GiB or 500MB, and writes them in a unit that suits."""
 
 import re
 
@@ -25,3 +25,11 @@ def size_in_bytes(text: str, flag: str) -> int:
     if not 1 <= size < MOST:
         raise OptionError(f"{flag} takes a size such as 4GiB or 500MB, got {text!r}", option=keyword(flag))
     return int(size)
+
+
+def named_size(size: int) -> str:
+    """Writes a number of bytes in the largest of B, KB, MB and GB of which it has one at least, as `4.29 GB`."""
+    if size < UNITS["KB"]:
+        return f"{size} B"
+    unit = max((name for name in ("KB", "MB", "GB") if UNITS[name] <= size), key=lambda name: UNITS[name])
+    return f"{size / UNITS[unit]:,.2f} {unit}"

@@ -15,6 +15,7 @@ from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.tensors import read_tensor
 from gesso.models.vision_names import VISION_PREFIXES
 from gesso.nn.quant.integer import Int4, Int8
+from gesso.options.sizes import named_size
 
 CONTEXT = 8192
 """Tokens of keys and values that are counted, as many as a long chat has."""
@@ -69,8 +70,8 @@ def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
         if smallest <= limit:
             return Fit(chosen, smallest)
     raise OptionError(
-        f"--fit {limit / 1e6:,.2f} MB is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
-        f"{smallest / 1e6:,.2f} MB",
+        f"--fit {named_size(limit)} is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
+        f"{named_size(smallest)}",
         option="fit",
         hint="it need not fit: a smaller GPU streams experts (--device-memory), a CPU reads weights from the disk",
     )
