@@ -143,6 +143,36 @@ def test_an_input_that_cannot_begin_fails(tmp_path: Path, text: str, code: str, 
         assert told in error["message"]
 
 
+def test_answers_are_kept_as_long_as_a_batch_says(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        after = {"anchor": "created_at", "seconds": 7200}
+        batch = begin(client, "\n".join([line(), "{nonsense"]), output_expires_after=after)
+        told = over(client, batch, "completed")
+        for kind in ("output_file_id", "error_file_id"):
+            file = client.get(f"/v1/files/{told[kind]}").json()
+            assert file["expires_at"] == file["created_at"] + 7200
+        plain = over(client, begin(client, line(), output_expires_after=None), "completed")
+        file = client.get(f"/v1/files/{plain['output_file_id']}").json()
+        assert file["expires_at"] == file["created_at"] + 30 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("after", "param"),
+    [
+        ({"anchor": "created_at", "seconds": 3599}, "output_expires_after.seconds"),
+        ({"anchor": "created_at", "seconds": 2592001}, "output_expires_after.seconds"),
+        ({"anchor": "created_at"}, "output_expires_after.seconds"),
+        ({"anchor": "completed_at", "seconds": 3600}, "output_expires_after.anchor"),
+        ({"anchor": "created_at", "seconds": 3600, "days": 1}, "output_expires_after.days"),
+    ],
+)
+def test_a_time_that_answers_cannot_be_kept_is_refused(tmp_path: Path, after: dict[str, Any], param: str) -> None:
+    with served(tmp_path) as client:
+        asked = {"input_file_id": upload(client, line())["id"], "endpoint": "/v1/chat/completions"}
+        response = client.post("/v1/batches", json={**asked, "output_expires_after": after})
+        assert (response.status_code, response.json()["error"]["param"]) == (400, param)
+
+
 def test_a_cancelled_batch_keeps_what_is_answered(tmp_path: Path) -> None:
     service = FakeService()
     service.scripts = [service.events, []]  # the second line is never answered

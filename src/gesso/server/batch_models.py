@@ -10,6 +10,17 @@ from gesso.server.schema import Strict
 Status = Literal["validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"]
 
 
+SHORTEST_EXPIRY, LONGEST_EXPIRY = 3600, 30 * 24 * 3600
+"""Seconds after which a file may be let go."""
+
+
+class ExpiresAfter(Strict):
+    """Says when files are let go: so many seconds after each is made."""
+
+    anchor: Literal["created_at"]
+    seconds: Annotated[int, Field(ge=SHORTEST_EXPIRY, le=LONGEST_EXPIRY)]
+
+
 class FileObject(BaseModel):
     """Describes a stored file."""
 
@@ -88,6 +99,7 @@ class Batch(BaseModel):
     cancelled_at: int | None = None
     request_counts: RequestCounts = Field(default_factory=RequestCounts)
     metadata: dict[str, str] | None = None
+    output_expires_after: ExpiresAfter | None = None
 
     @property
     def over(self) -> bool:
@@ -124,6 +136,8 @@ class CreateBatch(Strict):
         ]
         | None
     ) = None
+    output_expires_after: ExpiresAfter | None = None
+    """When the files of answers and errors are let go; without it after as long as the store keeps them."""
 
 
 def page(items: list[Any]) -> dict[str, Any]:

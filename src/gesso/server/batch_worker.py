@@ -268,18 +268,20 @@ class BatchWorker:
             await to_thread.run_sync(self.store.put_batch, batch)
         output, errors = self._journals
         if output.done:
-            batch.output_file_id = await to_thread.run_sync(self._publish, output, f"{batch.id}_output.jsonl")
+            batch.output_file_id = await to_thread.run_sync(self._publish, batch, output, "output")
         if errors.done:
-            batch.error_file_id = await to_thread.run_sync(self._publish, errors, f"{batch.id}_error.jsonl")
+            batch.error_file_id = await to_thread.run_sync(self._publish, batch, errors, "error")
         batch.status = end
         setattr(batch, f"{end}_at", self.store.now())
         await to_thread.run_sync(self.store.put_batch, batch)
 
-    def _publish(self, journal: Journal, name: str) -> str:
+    def _publish(self, batch: Batch, journal: Journal, kind: str) -> str:
         """Makes a file of a journal; one that a killed process made before is found by nobody and expires."""
         path = self.store.new_path()
         link_or_copy(journal.path, path)
-        return self.store.add_file(path, name, "batch_output", self.store.limits.keep_seconds).id
+        after = batch.output_expires_after
+        seconds = self.store.limits.keep_seconds if after is None else after.seconds
+        return self.store.add_file(path, f"{batch.id}_{kind}.jsonl", "batch_output", seconds).id
 
     async def _fail(self, batch: Batch, wrong: list[BatchError]) -> None:
         batch.status, batch.failed_at, batch.errors = "failed", self.store.now(), BatchErrors(data=wrong)

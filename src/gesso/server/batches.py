@@ -34,6 +34,7 @@ def batch_routes(worker: BatchWorker) -> APIRouter:
             created_at=store.now(),
             expires_at=store.now() + 3600 * int(body.completion_window[:-1]),
             metadata=body.metadata,
+            output_expires_after=body.output_expires_after,
         )
         await to_thread.run_sync(store.add_batch, batch)
         worker.wake()

@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive
 
-from gesso.server.batch_models import Deleted, FileList, FileObject, page
+from gesso.server.batch_models import LONGEST_EXPIRY, SHORTEST_EXPIRY, Deleted, FileList, FileObject, page
 from gesso.server.batch_store import BatchStore
 from gesso.server.body import BROWSERS
 from gesso.server.errors import ApiError
@@ -22,7 +22,6 @@ from gesso.server.errors import ApiError
 HEAD_BYTES = 64 * 2**10
 """Bytes of an upload beside the file itself."""
 _FIELDS = ("file", "purpose", "expires_after[anchor]", "expires_after[seconds]")
-_SHORTEST, _LONGEST = 3600, 30 * 24 * 3600
 
 
 def file_routes(store: BatchStore, cors_origins: tuple[str, ...]) -> APIRouter:
@@ -135,6 +134,8 @@ def _expiry(anchor: object, seconds: object) -> int | None:
         return None
     if anchor != "created_at":
         raise ApiError(400, "expires_after.anchor must be created_at", param="expires_after.anchor")
-    if not isinstance(seconds, str) or not seconds.isdecimal() or not _SHORTEST <= int(seconds) <= _LONGEST:
-        raise ApiError(400, f"expires_after.seconds must be {_SHORTEST} to {_LONGEST}", param="expires_after.seconds")
-    return int(seconds)
+    whole = isinstance(seconds, str) and seconds.isascii() and seconds.isdecimal() and len(seconds) < 10
+    if not whole or not SHORTEST_EXPIRY <= int(str(seconds)) <= LONGEST_EXPIRY:
+        message = f"expires_after.seconds must be {SHORTEST_EXPIRY} to {LONGEST_EXPIRY}"
+        raise ApiError(400, message, param="expires_after.seconds")
+    return int(str(seconds))
