@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from gesso.router.affinity import PrefixTable, prefix_digests
-from gesso.router.client import NotListeningError
+from gesso.router.client import NoHttpError, NotListeningError
 from gesso.router.health import Health
 from gesso.router.limits import TokenBuckets
 from gesso.router.replicas import ANOTHER, FAILURES, LONGEST_PAUSE, PAUSE, Pool, Replica
@@ -219,6 +219,7 @@ def test_health_is_what_a_replica_says(monkeypatch: pytest.MonkeyPatch) -> None:
         "r3": TimeoutError(),
         "r4": (503, b'{"error": {"code": "engine_hangs"}}'),
         "r5": (503, b"<html>"),
+        "r6": NoHttpError("its answer is no HTTP: SSH-2.0 at 10.0.0.7"),
     }
     woken: list[int] = []
     monkeypatch.setattr(Says, "told", {f"http://{name}": say for name, say in told.items()})
@@ -228,13 +229,15 @@ def test_health_is_what_a_replica_says(monkeypatch: pytest.MonkeyPatch) -> None:
     made.replicas["r0"].state = "lost"
     connections: dict[str, Any] = {name: replica.client for name, replica in made.replicas.items()}
     asyncio.run(Health(made, 1.0, 9.0, lambda: woken.append(1)).look())
-    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost", "lost", "away"]
+    states = [replica.state for replica in made.replicas.values()]
+    assert states == ["up", "away", "lost", "lost", "lost", "away", "lost"]
     assert [name for name, replica in made.replicas.items() if replica.client is not connections[name]] == [
         "r2",
         "r3",
         "r4",
+        "r6",
     ]
-    assert all(connections[name].is_closed for name in ("r2", "r3", "r4"))
+    assert all(connections[name].is_closed for name in ("r2", "r3", "r4", "r6"))
     assert woken == [1]
     assert [replica.trouble for replica in made.replicas.values()] == [
         "",
@@ -243,7 +246,20 @@ def test_health_is_what_a_replica_says(monkeypatch: pytest.MonkeyPatch) -> None:
         "no answer within 9 seconds",
         "engine_hangs",
         "HTTP 503 from /ready",
+        "its answer is no HTTP: SSH-2.0 at 10.0.0.7",
     ]
+    made.replicas["r0"].draining = True
+    kinds = "1 drained, 2 not ready, 1 speaking no HTTP, 1 too slow to answer, 1 unreachable, 1 with a dead engine"
+    assert made.refusal() == f"no replica takes requests: {kinds}"
+
+
+def test_a_refusal_tells_of_replicas_that_fail_at_requests() -> None:
+    made = pool(2)
+    for _ in range(FAILURES):
+        made.failed(made.replicas["r0"])
+    made.replicas["r1"].state = "lost"
+    assert made.refusal() == "no replica takes requests: 1 failing at requests, 1 unreachable"
+    assert Pool(Says).refusal() == "no replica takes requests"
 
 
 def test_what_looks_find_is_logged_when_it_changes(

@@ -306,9 +306,12 @@ def test_a_trace_is_passed_on_and_logged_by_both(
 def test_where_no_replica_takes_requests() -> None:
     made = fleet([], up=False, wait_seconds=0.01)
     assert made("/health", method="GET").status_code == 200
-    assert made("/ready", method="GET").status_code == 503
+    ready = made("/ready", method="GET")
+    assert (ready.status_code, ready.json()["error"]["code"]) == (503, "not_ready")
     response = made(PATH, CHAT)
     assert (response.status_code, response.json()["error"]["code"]) == (503, "no_replica")
+    for refused in (ready, response):
+        assert refused.json()["error"]["message"] == "no replica takes requests: 1 unreachable"
 
 
 def test_replicas_are_listed_and_drained() -> None:

@@ -151,7 +151,7 @@ async def _ready(router: Router, request: Request) -> Response:
     """Tells whether requests are taken: 503 while no replica takes any, and from the signal to stop."""
     up = [replica for replica in router.pool.replicas.values() if replica.state == "up" and not replica.draining]
     if router.closing or not up:
-        return ApiError(503, "no replica takes requests", code="not_ready").response(request.url.path)
+        return ApiError(503, router.pool.refusal(), code="not_ready").response(request.url.path)
     return JSONResponse({"status": "ready", "replicas": len(up)})
 
 

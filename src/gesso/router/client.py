@@ -14,6 +14,10 @@ class NotListeningError(ReplicaLostError):
     """Reports that nobody accepted the connection: the server knows nothing of the request."""
 
 
+class NoHttpError(ReplicaLostError):
+    """Reports bytes that are no HTTP: something else listens there."""
+
+
 class Answer(Protocol):
     """Holds one answer of a server: its head is here, its body may be on its way."""
 

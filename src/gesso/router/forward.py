@@ -195,7 +195,7 @@ class Forward:
                 return replica
             left = until - time.monotonic()
             if left <= 0:
-                raise ApiError(503, "no replica takes requests", code="no_replica", headers={"Retry-After": "5"})
+                raise ApiError(503, self._pool.refusal(), code="no_replica", headers={"Retry-After": "5"})
             spans.waits()
             try:
                 # An open breaker says nothing when it is time to try it, so this looks again by itself.

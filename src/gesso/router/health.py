@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from gesso.router.chunks import fault_code
-from gesso.router.client import ReplicaLostError
+from gesso.router.client import NoHttpError, ReplicaLostError
 from gesso.router.events import read_data
 from gesso.router.replicas import Pool, Replica
 
@@ -57,22 +57,27 @@ class Health:
                 await answer.close()
         except (ReplicaLostError, TimeoutError) as error:
             if client is replica.client:
-                told = f"no answer within {self._stall_seconds:g} seconds" if isinstance(error, TimeoutError) else error
-                await self._lost(replica, str(told))
+                if isinstance(error, TimeoutError):
+                    await self._lost(replica, f"no answer within {self._stall_seconds:g} seconds", "too slow to answer")
+                else:
+                    kind = "speaking no HTTP" if isinstance(error, NoHttpError) else "unreachable"
+                    await self._lost(replica, str(error), kind)
             return
         if client is not replica.client:
             return  # it was lost meanwhile, or is another process
         code = None if answer.status == 200 else fault_code(read_data(body))
         if code in DEAD:
-            await self._lost(replica, str(code))
+            await self._lost(replica, str(code), "with a dead engine")
             return
         trouble = "" if answer.status == 200 else f"HTTP {answer.status}{f' {code}' if code else ''} from /ready"
         _note(replica, trouble, f"takes no requests: {trouble}" if trouble else "takes requests again")
+        replica.lost_by = ""
         was, replica.state = replica.state, "up" if answer.status == 200 else "away"
         if replica.state == "up" and was != "up":
             self._changed()
 
-    async def _lost(self, replica: Replica, reason: str) -> None:
+    async def _lost(self, replica: Replica, reason: str, kind: str) -> None:
+        replica.lost_by = kind
         _note(replica, reason, f"is lost: {reason}")
         await self._pool.lost(replica)
 

@@ -9,6 +9,7 @@ answer yet another one now and then.
 import hashlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,7 +40,9 @@ class Replica:
     client: Client
     state: State = "lost"
     trouble: str = ""
-    """Why it takes no requests, as the last look found; empty where it does."""
+    """Why it takes no requests, as the last look found; empty where it does. May name addresses: for operators."""
+    lost_by: str = ""
+    """What kind of trouble the last look that lost it met, for clients; empty where none did."""
     draining: bool = False
     """Whether someone asked to send it nothing new."""
     load: int = 0
@@ -61,6 +64,13 @@ class Replica:
     def open(self) -> bool:
         """Says whether the breaker has opened and not closed since."""
         return self.opened > 0
+
+    @property
+    def refuses_as(self) -> str:
+        """Tells what kind of trouble keeps requests from it, if any does; without addresses or what it said."""
+        if self.draining:
+            return "drained"
+        return {"lost": self.lost_by or "unreachable", "away": "not ready", "up": "failing at requests"}[self.state]
 
 
 class Pool:
@@ -127,6 +137,12 @@ class Pool:
     def has_other(self, excluded: Collection[str]) -> bool:
         """Says whether a server takes requests now that is not among the excluded."""
         return any(self._takes(replica) and replica.name not in excluded for replica in self.replicas.values())
+
+    def refusal(self) -> str:
+        """Says to a client that no replica takes requests, and what kinds of trouble they have."""
+        kinds = Counter(replica.refuses_as for replica in self.replicas.values() if not self._takes(replica))
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        return f"no replica takes requests{told and f': {told}'}"
 
     def _takes(self, replica: Replica) -> bool:
         if replica.state != "up" or replica.draining:

@@ -12,7 +12,7 @@ from typing import cast
 
 import httptools
 
-from gesso.router.client import ReplicaLostError
+from gesso.router.client import NoHttpError, ReplicaLostError
 
 FULL = 2**18
 """Bytes that wait: above it the server is held up until all of them are taken."""
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.fail(ReplicaLostError(f"its answer is no HTTP: {error}"))
+            self.fail(NoHttpError(f"its answer is no HTTP: {error}"))
             self.abort()
             return
         if self._waiting > FULL and not self._paused and self._transport is not None and self.is_usable:
