@@ -121,6 +121,20 @@ def test_a_state_that_says_nothing_is_refused(tmp_path: Path, content: str) -> N
 # What goes wrong -----------------------------------------------------------------------------------------------
 
 
+def seventh_is_infinite(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Makes the loss of the seventh step infinite; returns what counts the steps."""
+    good = step.losses
+    calls: list[int] = []
+
+    def losses(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        found = good(*args, **options)
+        return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
+
+    monkeypatch.setattr(step, "losses", losses)
+    return calls
+
+
 def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
     broken = random_model(SHAPE)
     with torch.no_grad():
@@ -132,15 +146,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = step.losses
-    calls: list[int] = []
-
-    def losses(*args: Any, **options: Any) -> Any:
-        calls.append(1)
-        found = good(*args, **options)
-        return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
-
-    monkeypatch.setattr(step, "losses", losses)
+    calls = seventh_is_infinite(monkeypatch)
     with pytest.raises(TrainingError, match=r"step 7: .*, and the last checkpoint is .*step-000005; a lower"):
         train(recipe(), tmp_path, device="cpu")
     calls.clear()
@@ -155,15 +161,7 @@ def test_the_steps_before_one_that_fails_are_recorded(tmp_path: Path, monkeypatc
     each = metrics(tmp_path / "each")
     with pytest.raises(DataError, match="it has changed"):
         train(replace(sparse, data=Failing(6)), tmp_path / "data", device="cpu")
-    good = step.losses
-    calls: list[int] = []
-
-    def losses(*args: Any, **options: Any) -> Any:
-        calls.append(1)
-        found = good(*args, **options)
-        return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
-
-    monkeypatch.setattr(step, "losses", losses)
+    seventh_is_infinite(monkeypatch)
     with pytest.raises(TrainingError, match="step 7: the loss or gradient is not a number"):
         train(sparse, tmp_path / "infinite", device="cpu")
     for run in ("data", "infinite"):
