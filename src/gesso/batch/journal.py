@@ -140,6 +140,8 @@ class Journal:
         Raises:
             OSError: the file without them cannot be written; the answers are as they were.
         """
+        if not self.failed:
+            return 0
         target = Path(os.path.realpath(self.path))
         beside = target.parent / f".gesso-{os.urandom(8).hex()}"
         dropped = set()
