@@ -49,13 +49,23 @@ def test_a_run_goes_on_from_an_adapter(gesso: Gesso, tmp_path: Path) -> None:
     assert "whose adapter is read from: name another folder" in " ".join(itself.err.split())
 
 
+def test_a_run_of_a_time_with_one_rate_for_all_models_keeps_it(gesso: Gesso, tmp_path: Path) -> None:
+    options = ("--task", "arithmetic", "--max-new-tokens", 8, "--batch-size", 1, "--group-size", 2)
+    run = ("reinforce", "mini", "--out", tmp_path / "run", *options, "--steps", 2, "--max-denoising-steps", 1)
+    assert gesso(*run, "--stop-at", 1).code == 0
+    state = tmp_path / "run" / "step-000001" / "trainer.json"
+    state.write_text(json.dumps({**json.loads(state.read_text("utf-8")), "learning_rate": None}), "utf-8")
+    again = gesso(*run)
+    assert "learning rate 2e-05, the default when this run began, which does not say its own:" in again.err
+
+
 def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("def same(prompt, answer):\n    return 1\n", "utf-8")
     options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:same", "--max-new-tokens", 8)
     sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 2, "--max-denoising-steps", 1)
     outcome = gesso("reinforce", "mini", "--out", tmp_path / "run", *options, *sizes)
     assert outcome.code == 0, outcome.err
-    assert "learning rate 2e-05, the default, which is for models of billions of parameters:" in outcome.err
+    assert "learning rate 0.0003, the default for a model of this size:" in outcome.err
     told = " ".join(outcome.err.split())
     assert told.count("warning: step 1: the answers of each group had one reward, so nothing is learned") == 1
     assert told.count("nothing is learned") == 1

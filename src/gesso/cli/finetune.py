@@ -108,9 +108,12 @@ def finetune(
     from gesso.cli.model_notes import note_other_base
     from gesso.cli.training import is_main_process, print_result, run_command
     from gesso.models.hub import resolve
-    from gesso.train.finetune import finetune_recipe, rate_of_run
+    from gesso.train.finetune import LEARNING_RATES, finetune_recipe
+    from gesso.train.run_rate import rate_of_run
 
-    rate, rate_is = (plan.learning_rate, "") if plan.learning_rate is not None else rate_of_run(out, plan.method)
+    rate, rate_is = plan.learning_rate, ""
+    if rate is None:
+        rate, rate_is = rate_of_run(out, LEARNING_RATES[plan.method])
     folder = resolve(model, offline=offline)
     note_other_base(adapter, model)
     recipe = finetune_recipe(

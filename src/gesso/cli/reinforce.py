@@ -76,7 +76,8 @@ HeldOut = Annotated[
         "steps": "Optimiser steps.",
         "batch_size": "Prompts of a step.",
         "micro_batch_size": "Canvases that are replayed at a time: less memory, same result.",
-        "learning_rate": "Highest learning rate. Without it 2e-5, or 2e-6 with full; a run that goes on keeps its own.",
+        "learning_rate": "Highest learning rate. Without it 2e-5, or 2e-6 with full; 3e-4 and 3e-5 below 30 million "
+        "parameters; a run that goes on keeps its own.",
         "precision": "Type of the products; what is not float32 replays less exactly what was drawn.",
     },
 )
@@ -115,11 +116,13 @@ def reinforce(
     from gesso.cli.progress import stderr_console
     from gesso.cli.training import is_main_process, print_result, run_command
     from gesso.models.hub import resolve
-    from gesso.train.reinforce.recipe import find_cases, reinforce_recipe
-    from gesso.train.run_rate import rate_of_checkpoints
+    from gesso.train.reinforce.recipe import LEARNING_RATES, find_cases, reinforce_recipe
+    from gesso.train.run_rate import rate_of_run
 
     note_other_base(adapter, model)
-    kept = rate_of_checkpoints(out) if plan.learning_rate is None else None
+    rate, rate_is = plan.learning_rate, ""
+    if rate is None:
+        rate, rate_is = rate_of_run(out, LEARNING_RATES[plan.method])
     recipe = reinforce_recipe(
         resolve(model, offline=offline),
         base=model,
@@ -127,12 +130,11 @@ def reinforce(
         cases=find_cases(tuple(task or ()), prompts, reward, held_out, settings.seed),
         policy=policy.build(),
         train=settings,
-        learning_rate=plan.learning_rate or kept,
+        learning_rate=rate,
         adapter=shape.build(),
         adapter_start=adapter,
     )
-    if plan.learning_rate is None and is_main_process():
-        told = "that of the run so far" if kept else "the default, which is for models of billions of parameters"
-        told = f"learning rate {recipe.train.learning_rate:g}, {told}: --learning-rate"
+    if rate_is and is_main_process():
+        told = f"learning rate {recipe.train.learning_rate:g}, {rate_is}: --learning-rate"
         stderr_console(markup=False).print(told, style="dim")
     return run_command(recipe, out, run, partial(print_result, recipe, out))

@@ -17,44 +17,26 @@ from gesso.models.loading import read_generation_defaults, read_model_config, st
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.checkpoint import checkpoints
 from gesso.train.config import TrainConfig
 from gesso.train.data_config import FileDataConfig
 from gesso.train.file_data import FileData
 from gesso.train.plan import Method, Plan
 from gesso.train.recipe import Recipe
-from gesso.train.run_rate import rate_of_checkpoints
+from gesso.train.run_rate import is_small
 from gesso.train.text_files import CopiedText
 from gesso.train.vision import vision_input_of
 
 LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
 """Defaults for models of billions of parameters."""
-SMALL = 30_000_000
-"""Parameters below which a model takes `SMALL_RATES`: at the others it learns next to nothing in three epochs."""
 SMALL_RATES: dict[Method, float] = {"full": 3e-4, "lora": 3e-3, "qlora": 3e-3}
-"""Defaults for models of the bundled ones' size."""
+"""Defaults for models of the bundled ones' size, which `is_small` finds."""
 
 SOURCE_SHARE = 0.5
 
 
 def default_learning_rate(method: Method, model: ModelConfig) -> float:
     """Returns the learning rate that a method takes by itself, which depends on the model's size."""
-    with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in DiffusionGemma(model).parameters())
-    return (SMALL_RATES if parameters < SMALL else LEARNING_RATES)[method]
-
-
-def rate_of_run(out: Path, method: Method) -> tuple[float | None, str]:
-    """Returns the learning rate that a run takes where none is given, and what it is, for people: that of the
-    checkpoint which it goes on from, or None for the default.
-
-    A checkpoint that names none is of a time when models of all sizes had one default.
-    """
-    if checkpoints(out):
-        if rate := rate_of_checkpoints(out):
-            return rate, "that of the run so far"
-        return LEARNING_RATES[method], "the default when this run began, which does not say its own"
-    return None, "the default for a model of this size"
+    return (SMALL_RATES if is_small(model) else LEARNING_RATES)[method]
 
 
 def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationConfig) -> bool:
