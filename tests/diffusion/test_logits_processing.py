@@ -12,7 +12,7 @@ from torch import Tensor
 from gesso.diffusion import logits_processing as module
 from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.generation import LARGEST_BIAS
-from gesso.nn.online_softmax import BLOCK
+from gesso.kernels import BLOCK
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
 
 NEAR = 1e-4

@@ -7,10 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gesso.kernels import SoftmaxPass
+from gesso.kernels import BLOCK, SoftmaxPass
 from gesso.nn.elementwise import LOWEST
-from gesso.nn.online_softmax import BLOCK, KernelSoftmax, OnlineSoftmax, online_softmax
-from gesso.nn.vocabulary import Vocabulary
+from gesso.nn.online_softmax import KernelSoftmax, OnlineSoftmax, online_softmax
 
 pytestmark = pytest.mark.numbers
 
@@ -24,9 +23,8 @@ def scores_of(rows: int, size: int, seed: int, scale: float = 10.0) -> torch.Ten
 
 
 def by_arrays(size: int, chunk: int, softcap: float, inverse_N1: torch.Tensor) -> OnlineSoftmax:
-    cap_ = Vocabulary(1, 1, softcap).cap_ if math.isfinite(softcap) else torch.Tensor.clone
     with torch.enable_grad():  # where no kernel computes
-        found = online_softmax(size, chunk, softcap, cap_, inverse_N1)
+        found = online_softmax(size, chunk, softcap, inverse_N1)
     assert not isinstance(found, KernelSoftmax)
     return found
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso.kernels import BLOCK
 from gesso.nn import cross_entropy, vocabulary
-from gesso.nn.online_softmax import BLOCK
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gesso.constraints.emissions import Emissions
+from gesso.kernels import BLOCK
 from gesso.nn.elementwise import drop_faint_
 from gesso.nn.linear import linear
-from gesso.nn.online_softmax import BLOCK
 from gesso.nn.vocabulary import Vocabulary, chunk_of, pick_block, pick_token
 
 TILE = 16

@@ -24,7 +24,7 @@ from gesso.diffusion.guidance import Scores
 from gesso.diffusion.logits_changes import LogitsChange
 from gesso.diffusion.penalties import Penalties
 from gesso.diffusion.prediction import LogProbs
-from gesso.nn.online_softmax import BLOCK
+from gesso.kernels import BLOCK
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass, pick_block
 
 ROWS = 64

@@ -15,6 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+BLOCK = 64
+"""Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
+such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
+
 
 class SoftmaxPass(NamedTuple):
     """Holds what one fused online-softmax pass over the tempered logits z of N positions yields, all fp32 but the

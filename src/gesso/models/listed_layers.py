@@ -2,6 +2,7 @@
 
 import operator
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import cast
 
@@ -20,7 +21,7 @@ Layers = Iterable[tuple[int, AttentionKind, Block]]
 """The number, kind and module of every layer."""
 
 
-class ListedLayers:
+class ListedLayers(ABC):
     """Lists the steps of layers that `can_be_listed`, for so many rows; a subclass says what a layer's are."""
 
     def __init__(self, blocks: Layers, rows: int) -> None:
@@ -46,9 +47,9 @@ class ListedLayers:
     def _can_list(cls, block: Block) -> bool:
         return can_list(block)
 
+    @abstractmethod
     def _list(self, block: Block, angles: Angles) -> None:
         """Lists the steps of a layer, which leave its output in the place of its input."""
-        raise NotImplementedError
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Copies as None: a copy of a model lists its own."""

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.kernels import SoftmaxPass, usable
+from gesso.kernels import BLOCK, SoftmaxPass, usable
 from gesso.nn.cross_entropy import SoftcappedCrossEntropy
-from gesso.nn.elementwise import sigmoid_, softmax
+from gesso.nn.elementwise import softmax
 from gesso.nn.linear import linear
-from gesso.nn.online_softmax import BLOCK, online_softmax
+from gesso.nn.online_softmax import cap_, online_softmax
 from gesso.nn.row_alignment import align_rows
 
 CPU_CHUNK = 2048
@@ -159,9 +159,8 @@ class Vocabulary(nn.Module):
         return loss
 
     def cap_(self, scores: Tensor) -> Tensor:
-        """Applies the soft-cap cap * tanh(x / cap), in place, by way of the sigmoid, which a CPU computes five times as
-        fast."""
-        return sigmoid_(scores.mul_(2 / self.softcap)).mul_(2 * self.softcap).sub_(self.softcap)
+        """Applies the soft-cap in place."""
+        return cap_(scores, self.softcap)
 
     @torch.no_grad()
     def predict(
@@ -217,7 +216,7 @@ class Vocabulary(nn.Module):
 
     def _softmax_pass_chunked(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
         chunk = self.chunk(hidden_ND.device)
-        softmax = online_softmax(self.size, chunk, self.softcap, self.cap_, inverse_N1)
+        softmax = online_softmax(self.size, chunk, self.softcap, inverse_N1)
         mixture = self.mixture(hidden_ND) if mix else Mixture(len(hidden_ND), 0, hidden_ND.device)
         for start in range(0, self.size, chunk):
             table = self.slice(start, start + chunk)

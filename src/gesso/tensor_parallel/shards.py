@@ -8,7 +8,7 @@ import re
 
 from gesso.config import LayerConfig, ModelConfig
 from gesso.errors import OptionError
-from gesso.nn.online_softmax import BLOCK
+from gesso.kernels import BLOCK
 from gesso.ranks.group import RankGroup
 
 _LAYER = re.compile(r"layers\.(\d+)\.(.+)")

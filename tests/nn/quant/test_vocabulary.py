@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from gesso.kernels import BLOCK
 from gesso.nn import cross_entropy, vocabulary
-from gesso.nn.online_softmax import BLOCK
 from gesso.nn.quant import vocabulary as quantized_vocabulary
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8

@@ -9,12 +9,11 @@ U = sum (z - m) exp(z - m). A new maximum m' = m - d turns them into S exp(d) an
 
 from llvmlite import ir
 
+from gesso.kernels import BLOCK
 from gesso.kernels.host.exponential import MOST, all_lanes, exp
 from gesso.kernels.host.llvm_ir import F32, I32, I64, POINTER, Loop, Value, constant, constants, vector, zeros
 from gesso.kernels.host.row_writer import LANES, PART, RowWriter
 
-BLOCK = 64
-"""Tokens of a partial sum."""
 LOWEST, FAINT = -1e30, -69.0
 """The exponent of what weighs nothing, and those below which a power is nothing beside a 1 (see `nn.elementwise`)."""
 POINTERS = ("scores", "inverse", "maximum", "total", "weighted", "argmax", "sums", "references", "shrink", "softcap")

@@ -9,9 +9,8 @@ arXiv 2406.07524): its score is as good as minus infinity in every pass.
 import torch
 from torch import Tensor
 
-from gesso.kernels import SoftmaxPass
+from gesso.kernels import BLOCK, SoftmaxPass
 from gesso.nn.elementwise import LOWEST
-from gesso.nn.online_softmax import BLOCK
 from gesso.nn.vocabulary import TableSlice, Vocabulary, pick_block, pick_token
 
 
@@ -54,10 +53,6 @@ class MaskedHead(Vocabulary):
     def mix(self, logits: Tensor) -> Tensor:
         """Returns no columns, [..., 0]: nothing conditions the next step but the canvas."""
         return logits.new_zeros(*logits.shape[:-1], 0)
-
-    def cap_(self, scores: Tensor) -> Tensor:
-        """Returns the scores as they are."""
-        return scores
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:  # noqa: ARG002
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=False)
