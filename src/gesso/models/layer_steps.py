@@ -141,7 +141,7 @@ class LayerSteps:
         from gesso.kernels.host.expert_groups import COUNTED, LARGEST
         from gesso.kernels.host.library import best_dot, norms
         from gesso.kernels.host.packed import layout, way_to_multiply
-        from gesso.kernels.host.pieces import tiles_of
+        from gesso.kernels.host.pieces import is_tiled, sizes_of
         from gesso.kernels.host.step_kernels import step_kernels
 
         experts, (rows, size) = block.experts, x_MD.shape
@@ -150,7 +150,7 @@ class LayerSteps:
         found = layout(experts.kernel, experts.parts("gate_up"))
         assert found is not None
         dot = way_to_multiply(found, best_dot())
-        taken = list(tiles_of(found, dot))
+        taken = sizes_of(found, dot)
         sizes = array("q", [0, *(max(s for s in taken if s <= left) for left in range(1, LARGEST + 1))])
         # Each expert has fewer than four pieces that are not the largest.
         pieces = array("q", bytes(32 * min(choices, choices // taken[0] + 3 * experts.num_experts)))
@@ -159,7 +159,7 @@ class LayerSteps:
         begins = self.room(experts.num_experts + 1, dtype=torch.int64)
         self._held += sizes, counted, nowhere
         lists = pieces.buffer_info()[0], sizes.buffer_info()[0], begins, counted.buffer_info()[0]
-        numbers = (choices, each, experts.num_experts, 4 * size, GROUP if dot == "amx" else 0)
+        numbers = (choices, each, experts.num_experts, 4 * size, GROUP if is_tiled(found) else 0)
         self.call(step_kernels().group_rows, (chosen, x_MD, laid, slots, *lists, *numbers))
         (both,), first = self._product(laid, [experts.parts("gate_up")], experts.kernel, pieces, choices)
         gated = self._gate(both)
@@ -207,10 +207,12 @@ class LayerSteps:
         rounded = room_to_round(x_MD, found, None, pieces if by_pieces else None)
         if rounded.held is not x_MD:
             count, blocks = x_MD.shape[0], x_MD.shape[1] // BLOCK
-            kernel, apart = kernels(found, rounded.dot).round_rows, kernels(found, rounded.dot).round_pieces
-            if by_pieces and apart is not None:
+            compiled = kernels(found, rounded.dot)
+            kernel = compiled.round_pieces if by_pieces else compiled.round_rows
+            assert kernel is not None
+            if by_pieces:
                 number = len(pieces) // 4
-                listed = self.call(apart, (x_MD, blocks, 0, number, *rounded.places, pieces.buffer_info()[0]))
+                listed = self.call(kernel, (x_MD, blocks, 0, number, *rounded.places, pieces.buffer_info()[0]))
                 counted.append(listed.buffer_info()[0] + 8 * 4)
             else:
                 self.call(kernel, (x_MD, blocks, 0, count, *rounded.places))

@@ -4,7 +4,7 @@
 at most. Beside codes and scales stands each block's sum, which a format with offsets multiplies them by. A row's codes
 depend on that row alone; a number that is not finite makes its block's scale not finite.
 
-For products in tiles, sixteen rows are written turned: four neighbours of a row, then those of the next row, and so on.
+Sixteen rows are written turned, for products in tiles: four neighbours of a row, then those of the next row, and so on.
 """
 
 import functools
@@ -47,36 +47,15 @@ _WORD = 4
 """Neighbours that stay side by side where rows are turned."""
 
 
-def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
-    """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows `begin` to `end`.
-
-    Args of the kernel: x float [M, 64 G]; blocks G; codes [M, 64 G] in 8 bits; scales and sums float [M, G].
-
-    Args:
-        shifted: store code + 128, unsigned, instead of the signed code.
-    """
-    build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
-    x, blocks, begin, end, codes, scales, sums = build.made.args
-    rows = Loop(build, build.mul(begin, blocks), build.mul(end, blocks))  # all blocks of all rows lie in a row
-    first = build.mul(rows.index, constant(BLOCK))
-    rounded, scale, totals = _round_block(build, x, first)
-    for i, code in enumerate(rounded):
-        stored = build.xor(code, constants([-128] * LANES, I8)) if shifted else code
-        build.write(stored, codes, build.add(first, constant(LANES * i)))
-    build.write(scale, scales, rows.index)
-    build.write(_sum_of(build, totals, scale), sums, rows.index)
-    rows.close()
-    build.ret_void()
-
-
 def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves) -> None:
-    """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows as `write_round_rows`'s kernel does
-    and writes them turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)`
-    gives each piece (see `pieces`) a group of its own; its rows of x are as many as come out.
+    """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows `begin` to `end` and writes them
+    turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)` gives each
+    piece (see `pieces`) a group of its own; its rows of x are as many as come out.
 
-    Args of the kernels: codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16], sums float
-    [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for products of few
-    rows: of place i `straight_width` times i + 1 before. Of two blocks some features stand first, and then the others.
+    Args of the kernels: x float [M, 64 G], blocks G; codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16],
+    sums float [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for
+    products of few rows: of place i `straight_width` times i + 1 before. Of two blocks some features stand first, and
+    then the others.
 
     Args:
         parts: of a block, each with a sum of its own.

@@ -10,16 +10,6 @@ from gesso.kernels.host.llvm_ir import F32, I1, I8, I32, Value, Writer, constant
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """Points at what a format holds for one row of a matrix."""
-
-    codes: Value
-    scales: Value
-    third: Value
-    row: Value
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """Says how kernels read a format.
 
@@ -42,22 +32,23 @@ class Layout:
     """Its codes go through a table, which takes an instruction of x86."""
     unit: float = 1.0
     """What a code of one stands for, before scales."""
-    floats: Callable[[Writer, Weights, Value], list[Value]] | None = None
-    """Unpacks a block's 64 weights as four vectors of fp32, before scales: activations are not rounded then."""
+    floats: Callable[[Writer, Value, Value], list[Value]] | None = None
+    """Unpacks 64 weights of a block of a row that begins there as four vectors of fp32, before scales: activations are
+    not rounded then."""
 
     @property
     def parts(self) -> int:
         """Returns how many parts of a block have a scale of their own."""
         return {"half": 2, "quarter": 4}.get(self.scale, 1)
 
-    def codes(self, build: Writer, weights: Weights, block: Value) -> Value:
-        """Unpacks the 64 codes of a block of a row."""
+    def codes(self, build: Writer, row: Value, block: Value) -> Value:
+        """Unpacks the 64 codes of a block of a row that begins there."""
         assert self.unpack is not None
         if self.halves is None:
             pair = build.lshr(block, constant(1)) if self.bits == 4 else block
-            read = self.unpack(build, build.read(weights.codes, BYTES, build.mul(pair, constant(BLOCK))))
+            read = self.unpack(build, build.read(row, BYTES, build.mul(pair, constant(BLOCK))))
             return read[0] if len(read) == 1 else build.select(build.trunc(block, I1), *reversed(read))
-        bytes_ = build.read(weights.codes, vector(I8, BLOCK // 2), build.mul(block, constant(BLOCK // 2)))
+        bytes_ = build.read(row, vector(I8, BLOCK // 2), build.mul(block, constant(BLOCK // 2)))
         (first, second), order = self.unpack(build, bytes_), [*self.halves[0], *self.halves[1]]
         return build.pick(first, second, [order.index(feature) for feature in range(BLOCK)])
 
@@ -66,7 +57,8 @@ def _whole(_: Writer, bytes_: Value) -> tuple[Value, ...]:
     return (bytes_,)
 
 
-def _nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
+def nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
+    """Returns the lower four bits of bytes, and the upper ones."""
     lanes = bytes_.type.count
     return build.and_(bytes_, constants([15] * lanes, I8)), build.lshr(bytes_, constants([4] * lanes, I8))
 
@@ -78,7 +70,7 @@ def _through_table(table: tuple[int, ...], *, low_first: bool) -> Callable[[Writ
         lanes = bytes_.type.count
         name, kind = _LOOK_UP[lanes], vector(I8, lanes)
         entries = constants(list(table) * (lanes // len(table)), I8)
-        low, high = (build.own(name, kind, entries, half) for half in _nibbles(build, bytes_))
+        low, high = (build.own(name, kind, entries, half) for half in nibbles(build, bytes_))
         return (low, high) if low_first else (high, low)
 
     return unpack
@@ -92,7 +84,7 @@ NF4_TABLE = (-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 
 """The levels of NF4 times 127, rounded: off by 0.4% of a group's largest weight at most."""
 
 
-def _e4m3_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
+def _e4m3_floats(build: Writer, row: Value, block: Value) -> list[Value]:
     """Reads 64 numbers of e4m3, exactly: no number on the way is too small for the processor's fast path."""
     wholes, floats = vector(I32, LANES), vector(F32, LANES)
 
@@ -102,7 +94,7 @@ def _e4m3_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
     found = []
     for part in range(BLOCK // LANES):
         place = build.add(build.mul(block, constant(BLOCK)), constant(LANES * part))
-        bits = build.zext(build.read(weights.codes, vector(I8, LANES), place), wholes)
+        bits = build.zext(build.read(row, vector(I8, LANES), place), wholes)
         magnitude = build.and_(bits, all_of(127))
         # Its exponent is 120 too small for a float's. Without the one before the point, which the smallest lack, those
         # are half of what they should be, and 2^-7 too large.
@@ -115,10 +107,10 @@ def _e4m3_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
     return found
 
 
-def _plain_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
+def _plain_floats(build: Writer, row: Value, block: Value) -> list[Value]:
     first = build.mul(block, constant(BLOCK))
     places = (build.add(first, constant(LANES * part)) for part in range(BLOCK // LANES))
-    return [build.read(weights.codes, vector(F32, LANES), place) for place in places]
+    return [build.read(row, vector(F32, LANES), place) for place in places]
 
 
 _ENDS, _NEIGHBOURS = (range(32), range(32, 64)), (range(0, 64, 2), range(1, 64, 2))
@@ -128,9 +120,9 @@ LAYOUTS = {
     "fp32": Layout(32, None, signed=True, scale="none", floats=_plain_floats),
     "int8": Layout(8, _whole, signed=True, scale="row"),
     "fp8": Layout(8, None, signed=True, scale="row", floats=_e4m3_floats),
-    "int4": Layout(4, _nibbles, signed=False, scale="block", offsets=True, halves=_ENDS),
-    "int4-32": Layout(4, _nibbles, signed=False, scale="half", halves=_ENDS_OF_32),
-    "int4-128": Layout(4, _nibbles, signed=False, scale="block", offsets=True, blocks_per_scale=2),
+    "int4": Layout(4, nibbles, signed=False, scale="block", offsets=True, halves=_ENDS),
+    "int4-32": Layout(4, nibbles, signed=False, scale="half", halves=_ENDS_OF_32),
+    "int4-128": Layout(4, nibbles, signed=False, scale="block", offsets=True, blocks_per_scale=2),
     "nf4": Layout(4, _NF4, signed=True, scale="block", halves=_NEIGHBOURS, tables=True, unit=1 / NF4_TOP),
     "nvfp4": Layout(4, _NVFP4, signed=True, scale="quarter", halves=_NEIGHBOURS, tables=True, unit=0.5),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import binding, ir
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.activations import write_round_rows, write_turn_rows
+from gesso.kernels.host.activations import write_turn_rows
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
 from gesso.kernels.host.calls import write_multiply_all, write_take_units
@@ -24,7 +24,7 @@ from gesso.kernels.host.compositions import (
     write_land,
     write_spell,
 )
-from gesso.kernels.host.dots import SHIFTED, Dot
+from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.gated import write_gated_forward
 from gesso.kernels.host.layouts import LAYOUTS
@@ -40,8 +40,7 @@ from gesso.kernels.host.online_softmax import write_online_softmax
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
-from gesso.kernels.host.pieces import tiles_of
-from gesso.kernels.host.products import write_multiply
+from gesso.kernels.host.pieces import float_tiles, is_tiled
 from gesso.kernels.host.refinements import write_alike, write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
@@ -55,11 +54,12 @@ from gesso.kernels.host.tile_products import write_multiply_tiles
 class Kernels:
     """Holds one format's compiled kernels, which let other threads run while they do."""
 
-    round_rows: Callable[..., None]
     multiply: int
-    """The address of `products.write_multiply`'s kernel, which `calls` calls."""
+    """The address of `tile_products.write_multiply_tiles`'s kernel, which `calls` calls."""
+    round_rows: Callable[..., None] | None = None
+    """None where activations are not rounded."""
     round_pieces: Callable[..., None] | None = None
-    """Gives each piece a group of its own, where rows are turned."""
+    """Gives each piece a group of its own."""
 
 
 @functools.cache
@@ -80,22 +80,19 @@ def kernels(name: str, kind: Dot) -> Kernels:
     """Compiles the kernels that multiply by a format of `LAYOUTS`."""
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
+    if not is_tiled(name):
+        write_multiply_floats(module, "multiply", layout, float_tiles(name, kind))
+        return Kernels(compile_module(module)("multiply"))
     if kind == "amx":
         amx.available()  # asks the system for its registers
-        write_turn_rows(module, "round_rows", layout.parts, layout.halves)
-        write_multiply_tiles(module, "multiply", layout)
-    else:
-        write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
-        if layout.floats is None:
-            write_multiply(module, "multiply", layout, kind)
-        else:
-            write_multiply_floats(module, "multiply", layout, tiles_of(name, kind))
-    round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
+    write_turn_rows(module, "round_rows", layout.parts, layout.halves)
+    write_multiply_tiles(module, "multiply", layout, kind)
     address = compile_module(module)
-    round_pieces = None
-    if kind == "amx":
-        round_pieces = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 4)(address("round_rows_pieces"))
-    return Kernels(round_rows(address("round_rows")), address("multiply"), round_pieces)
+    rounding = (
+        ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * pointers)(address(of_rows))
+        for of_rows, pointers in (("round_rows", 3), ("round_rows_pieces", 4))
+    )
+    return Kernels(address("multiply"), *rounding)
 
 
 @dataclass(frozen=True, slots=True)

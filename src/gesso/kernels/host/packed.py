@@ -25,8 +25,7 @@ from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.openmp import take_units
-from gesso.kernels.host.pieces import tiles_of
-from gesso.kernels.host.products import scratch_size
+from gesso.kernels.host.pieces import is_tiled, sizes_of
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
 from gesso.kernels.host.tile_unpacking import tile_scratch_size
 
@@ -76,8 +75,8 @@ class RoundedRows(NamedTuple):
     """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
     held: Tensor
-    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes, or the same turned behind codes that are not; or
-    numbers [M, D]."""
+    """Codes side by side and turned, then scales and sums, as `activations` has them, all as bytes; or numbers
+    [M, D]."""
     rows: int
     width: int
     found: str
@@ -98,23 +97,19 @@ def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "arr
     as they are, and are held themselves.
 
     Args:
-        pieces: that have rows of their own, where rows are turned.
+        pieces: that have groups of rows of their own.
     """
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, way_to_multiply(found, dot)
-    source, codes = x_MD.data_ptr(), rows * width
-    if LAYOUTS[found].floats is not None:
-        return RoundedRows(x_MD, rows, width, found, dot, (source, source, source))
-    scales = sums = 4 * rows * blocks
-    if dot == "amx":
-        groups = -(-rows // GROUP) if pieces is None else len(pieces) // 4
-        codes, scales = groups * GROUP * width, 4 * groups * GROUP * blocks
-        sums = scales * LAYOUTS[found].parts
+    if not is_tiled(found):
+        return RoundedRows(x_MD, rows, width, found, dot, (x_MD.data_ptr(),) * 3)
+    groups = -(-rows // GROUP) if pieces is None else len(pieces) // 4
+    codes, scales = groups * GROUP * width, 4 * groups * GROUP * blocks
+    sums = scales * LAYOUTS[found].parts
     # Codes side by side, of an even number of blocks, stand before those that are turned.
-    straight = groups * GROUP * BLOCK * (blocks + blocks % 2) if dot == "amx" else 0
+    straight = groups * GROUP * BLOCK * (blocks + blocks % 2)
     held = torch.empty(straight + codes + scales + sums, dtype=torch.int8, device=x_MD.device)
-    if dot == "amx":
-        held[straight + codes :] = 0  # places of a group that have no row
+    held[straight + codes :] = 0  # places of a group that have no row
     begin = held.data_ptr() + straight
     return RoundedRows(held, rows, width, found, dot, (begin, begin + codes, begin + codes + scales))
 
@@ -129,12 +124,12 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "array[
     rounded = room_to_round(x, found, dot, pieces)
     if rounded.held is x:
         return rounded
-    (count, width), kernel = x.shape, kernels(found, rounded.dot).round_rows
-    beside: tuple[int, ...] = rounded.places
-    if rounded.dot == "amx" and pieces is not None:
-        by_pieces = kernels(found, rounded.dot).round_pieces
-        assert by_pieces is not None
-        count, kernel, beside = len(pieces) // 4, by_pieces, (*beside, pieces.buffer_info()[0])
+    (count, width), beside = x.shape, tuple[int, ...](rounded.places)
+    compiled = kernels(found, rounded.dot)
+    kernel = compiled.round_rows
+    if pieces is not None:
+        count, kernel, beside = len(pieces) // 4, compiled.round_pieces, (*beside, pieces.buffer_info()[0])
+    assert kernel is not None
     source, blocks = x.data_ptr(), width // BLOCK
     if x.numel() <= ROUNDED_ALONE:
         kernel(source, blocks, 0, count, *beside)
@@ -185,7 +180,7 @@ def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
 
 def room_of(rounded: RoundedRows) -> int:
     """Returns how many floats of scratch memory a thread needs that multiplies by these rows."""
-    return tile_scratch_size() if rounded.dot == "amx" else scratch_size(rounded.dot, rounded.width // BLOCK)
+    return tile_scratch_size() if is_tiled(rounded.found) else 0
 
 
 def job_of(
@@ -258,13 +253,13 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
 
 @functools.lru_cache(64)
 def pieces_of(ends: tuple[int, ...], found: str, dot: Dot) -> "array[int]":
-    """Cuts every group's rows into pieces of the sizes that a layout has kernels for: (row, rows, group, row). By AMX
-    each piece has sixteen rows of its own."""
-    pieces, sizes, row = array("q"), tiles_of(found, dot), 0
+    """Cuts every group's rows into pieces of the sizes that a layout has kernels for: (row, rows, group, row). Where
+    activations are rounded each piece has a group of sixteen of its own."""
+    pieces, sizes, row = array("q"), sizes_of(found, dot), 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
-            first = len(pieces) // 4 * GROUP if dot == "amx" else row
+            first = len(pieces) // 4 * GROUP if is_tiled(found) else row
             pieces.extend((first, size, group, row))
             row += size
     return pieces

@@ -1,78 +1,42 @@
-"""Writes the kernel that hands rows of activations to kernels for so many rows and so many rows of a matrix, piece by
-piece and one matrix after the other.
+"""Says how rows of activations are cut into pieces, and goes through these, one matrix after the other.
 
-    M rows   N rows of a matrix, what comes out   G blocks of 64 features   R rows that are multiplied at a time
+R rows that are multiplied at a time
 """
 
-from typing import Any
-
-from llvmlite import ir
-
-from gesso.kernels.host.activations import BLOCK
 from gesso.kernels.host.dots import Dot
-from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
-from gesso.kernels.host.words import MATRIX, OUT, ROW, SIZE, word_of
+from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.llvm_ir import I64, Value, Writer, constant
+from gesso.kernels.host.words import MATRIX, word_of
 
+TILED = (*range(16, 3, -1), 2, 1)
+"""Rows of activations of a piece, where these are rounded."""
 TILES: dict[Dot, dict[int, int]] = {
-    "amx": dict.fromkeys((*range(16, 3, -1), 2, 1), 16),
     "vnni512": {8: 2, 4: 4, 2: 4, 1: 4},
     "vnni256": {4: 1, 2: 2, 1: 4},
     "avx2": {4: 1, 2: 2, 1: 4},
     "plain": {4: 1, 2: 2, 1: 4},
 }
-"""Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
+"""The same where they are not, and rows of the matrix that are multiplied by them: as many sums as there are
+registers."""
 PLAIN_TILES: dict[Dot, dict[int, int]] = {**TILES, "vnni512": {4: 4, 2: 8, 1: 16}}
 """The same where weights are read as they are, so that it costs nothing to read them again for other rows."""
 LINE = 64
 """Bytes of a line of a cache."""
-NEAR = 64
-"""Rows of a matrix that all rows of activations of its own are multiplied by before the next ones: they stay in a near
-cache."""
 
 
-def tiles_of(name: str, kind: Dot) -> dict[int, int]:
-    """Returns the tiles of a layout's kernel."""
+def is_tiled(name: str) -> bool:
+    """Says whether a layout's activations are rounded, and multiplied in tiles: its weights are whole numbers."""
+    return LAYOUTS[name].floats is None
+
+
+def sizes_of(name: str, kind: Dot) -> tuple[int, ...]:
+    """Returns how many rows of activations a piece may have for a layout's kernel, the most first."""
+    return TILED if is_tiled(name) else tuple(float_tiles(name, kind))
+
+
+def float_tiles(name: str, kind: Dot) -> dict[int, int]:
+    """Returns the tiles of a layout whose activations are not rounded."""
     return (PLAIN_TILES if name == "fp32" else TILES)[kind]
-
-
-def write_over_pieces(
-    module: ir.Module, name: str, tiles_of_kind: dict[int, int], inner: dict[tuple[int, int], Value], x_kind: Any
-) -> None:
-    """Writes the kernel that hands pieces to those of `inner`, by rows of activations and of the matrix.
-
-    Args:
-        tiles_of_kind: see `TILES`.
-        x_kind: of the numbers of x.
-    """
-    build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
-    x, x_scales, x_sums, codes, scales, third, out, scratch, pieces = build.made.args[:9]
-    count, columns, blocks, begin, end = build.made.args[9:]
-    run = Run(build, pieces, count)
-    before = build.mul(run.matrix, columns)  # rows of the matrices that come before
-    tiles = Loop(build, begin, end, step=NEAR)
-    last = build.add(tiles.index, constant(NEAR))
-    last = build.select(build.icmp_signed("<", last, end), last, end)
-    loop = Loop(build, run.first, run.end)
-    row, size, first_out = (build.read(pieces, I64, word_of(build, loop.index, word)) for word in (ROW, SIZE, OUT))
-    shift = build.mul(row, blocks)
-    rows = [
-        build.at(x, build.mul(shift, constant(BLOCK)), x_kind),
-        build.at(x_scales, shift, F32),
-        build.at(x_sums, shift, F32),
-    ]
-    target = build.at(out, build.mul(first_out, columns), F32)
-    for rows_at_once, most in tiles_of_kind.items():
-        with build.if_then(build.icmp_signed("==", size, constant(rows_at_once))):
-            even = build.mul(build.sdiv(build.sub(last, tiles.index), constant(most)), constant(most))
-            edges = [tiles.index, build.add(tiles.index, even), last]
-            for beside, first, final in ((most, *edges[:2]), (1, *edges[1:]))[: 1 if most == 1 else 2]:
-                with build.if_then(build.icmp_signed("<", first, final)):
-                    parts = [*rows, codes, scales, third, target, scratch, before, columns, blocks, first, final]
-                    build.call(inner[rows_at_once, beside], parts)
-    loop.close()
-    tiles.close()
-    run.close()
-    build.ret_void()
 
 
 class Run:

@@ -11,11 +11,12 @@ into one fp32 lane for each row, part by part in order.
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, GROUP, LANES, straight_width
-from gesso.kernels.host.dots import FLOATS, WHOLES
+from gesso.kernels.host.dots import FLOATS, WHOLES, Dot
 from gesso.kernels.host.layouts import Layout
-from gesso.kernels.host.llvm_ir import F32, I8, Loop, Value, constant, zeros
+from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, constant, vector, zeros
 from gesso.kernels.host.row_chunks import Chunk
-from gesso.kernels.host.tile_unpacking import CHUNK, TILE, TileWriter
+from gesso.kernels.host.tile_scales import ScalesWriter
+from gesso.kernels.host.tile_unpacking import CHUNK, TILE
 
 FEW = (4, 2, 1)
 """Rows of activations that are multiplied without tiles."""
@@ -23,21 +24,21 @@ _SIZES = (CHUNK, 8, 4)
 """Blocks that are multiplied of a chunk that is not whole: as few of these as it has no more than."""
 
 
-class RowWriter(TileWriter):
+class RowWriter(ScalesWriter):
     """Writes the kernel for sixteen rows of a matrix, or for the `live` first of them, and `count` of activations.
 
     Memory is asked for the sixteen rows that are told to follow.
     """
 
-    def __init__(self, module: ir.Module, name: str, layout: Layout, count: int) -> None:
-        super().__init__(module, name, layout, 9, 4)
+    def __init__(self, module: ir.Module, name: str, layout: Layout, count: int, kind: Dot) -> None:
+        super().__init__(module, name, layout, kind, 9, 4)
         x, self.x_scales, self.x_sums, codes, scales, third, out, scratch, self.following = self.made.args[:9]
         first, live, blocks, columns = self.made.args[9:]
         self.take(scratch, first, live, blocks, constant(0), blocks)
         self.block_bytes = constant(BLOCK * layout.bits // 8)
-        self.width, apart = self.mul(blocks, self.block_bytes), straight_width(self, blocks)
+        self.row_bytes, apart = self.mul(blocks, self.block_bytes), straight_width(self, blocks)
         self.x = [self.at(x, self.mul(apart, constant(-r)), I8) for r in range(count)]
-        self.matrix = self.at(codes, self.mul(first, self.width), I8)
+        self.matrix = self.at(codes, self.mul(first, self.row_bytes), I8)
         chunks = Loop(self, constant(0), blocks, step=CHUNK, carried=[zeros(FLOATS)] * count)
         self.begin, self.end = chunks.index, self.least(self.add(chunks.index, constant(CHUNK)), blocks)
         self.held = self.sub(self.end, self.begin)
@@ -66,21 +67,23 @@ class RowWriter(TileWriter):
         each part."""
         before = self.mul(self.begin, constant(BLOCK))
         held = None if whole else self.mul(self.held, self.block_bytes)
-        chunk = Chunk(self, self.layout, blocks, [self.at(x, before, I8) for x in self.x], held)
+        chunk = Chunk(self, self.layout, self.kind, blocks, [self.at(x, before, I8) for x in self.x], held)
         rows = Loop(self, constant(0), constant(LANES))
         row = self.least(rows.index, self.sub(self.live, constant(1)))  # the last one once more, for those that lack
-        place = self.add(self.mul(row, self.width), self.mul(self.begin, self.block_bytes))
+        place = self.add(self.mul(row, self.row_bytes), self.mul(self.begin, self.block_bytes))
         for r, groups in enumerate(chunk.sums(self.at(self.matrix, place, I8), self._following(rows.index))):
             for group, sums in enumerate(groups):
-                tile = constant((r * self.parts + group) * TILE)
-                self.write(sums, self.ring, self.add(tile, self.mul(rows.index, constant(LANES))))
+                tile = constant(r * self.parts * TILE + group * LANES * self.width)
+                self.write(sums, self.ring, self.add(tile, self.mul(rows.index, constant(self.width))))
         rows.close()
         loop = Loop(self, constant(0), constant(len(self.x)))
         for group in range(chunk.groups):
-            tile = self.add(self.mul(loop.index, constant(self.parts * TILE)), constant(group * TILE))
-            made = [self.read(self.ring, WHOLES, self.add(tile, constant(i * LANES))) for i in range(LANES)]
-            for part, sums in zip(chunk.order, self.turn(made), strict=True):
-                self.write(sums, self.codes, self.add(tile, constant(part * LANES)))
+            tile = self.add(self.mul(loop.index, constant(self.parts * TILE)), constant(group * LANES * self.width))
+            for row in range(0, LANES, self.width):
+                places = (self.add(tile, constant(i * self.width)) for i in range(row, row + self.width))
+                made = [self.read(self.ring, vector(I32, self.width), place) for place in places]
+                for part, sums in zip(chunk.order, self.turn(made), strict=True):
+                    self.write(sums, self.codes, self.add(tile, constant(part * LANES + row)))
         loop.close()
 
     def _following(self, row: Value) -> Value:
