@@ -62,7 +62,6 @@ class AmxTile(TileSums):
 
     def _make(self, block: Value) -> None:
         """Writes the sums of products of each part of a block."""
-        self.ask_ahead(block)
         for part in range(self.parts):
             amx.zero(self, SUMS)
             amx.load(self, CODES, self.codes_of(block, part), self.apart)
@@ -77,10 +76,11 @@ class AmxTile(TileSums):
 
     def _add(self, block: Value, sums: list[Value]) -> list[Value]:
         """Adds the products of a block."""
+        sums = list(sums)
         for part, own in enumerate(self.places(block)):
             made, rows = self._made(block, part), self.of_rows(block, part)
-            sums = [
-                self.added(total, self.read(made, WHOLES, constant(i * LANES)), self.add(own, constant(i)), rows)
-                for i, total in enumerate(sums)
-            ]
+            for i, total in enumerate(sums):
+                self.ask_beside(block, part, i)
+                products = self.read(made, WHOLES, constant(i * LANES))
+                sums[i] = self.added(total, products, self.add(own, constant(i)), rows)
         return sums

@@ -37,7 +37,6 @@ class DotTile(TileSums):
             for i in range(LANES):
                 self.write(zeros(FLOATS), self.total, constant(i * LANES))
         loop = Loop(self, self.begin, self.end)
-        self.ask_ahead(loop.index)
         for part, own in enumerate(self.places(loop.index)):
             self._add(loop.index, part, own)
         loop.close()
@@ -60,6 +59,7 @@ class DotTile(TileSums):
             place = self.at(codes, constant(first * BLOCK), I8)
             multiply = self._multiply_pairs if self.kind == "avx2" else self._multiply
             for i, made in enumerate(multiply(place, x, words, [start] * side), first):
+                self.ask_beside(block, part, i)
                 total = self.read(self.total, FLOATS, constant(i * LANES))
                 total = self.added(total, made, self.add(own, constant(i)), rows)
                 self.write(total, self.total, constant(i * LANES))

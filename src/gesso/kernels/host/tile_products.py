@@ -48,6 +48,7 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout, kind: Dot
     wide = _any_in_tiles(build, layout, span)
     tiles = Loop(build, begin, end, step=LANES)
     first, live = build.add(before, tiles.index), build.least(build.sub(end, tiles.index), constant(LANES))
+    following = build.at(codes, build.mul(_following(build, run, tiles.index, first), width), I8)
     with build.if_then(wide):
         chunks = Loop(build, constant(0), blocks, step=chunk_of(kind))
         until = build.least(build.add(chunks.index, constant(chunk_of(kind))), blocks)
@@ -57,11 +58,10 @@ def write_multiply_tiles(module: ir.Module, name: str, layout: Layout, kind: Dot
         piece = _Piece(build, layout, loop.index, span[0])
         with build.if_then(build.not_(piece.is_few)):
             target = build.at(out, build.add(piece.out, tiles.index), F32)
-            shared = [*piece.rows, codes, scales, third, target, scratch]
+            shared = [*piece.rows, codes, scales, third, target, scratch, following]
             build.call(of_tile, [*shared, *of_matrix, columns, piece.size, piece.number])
         loop.close()
         chunks.close()
-    following = build.at(codes, build.mul(_following(build, run, tiles.index, first), width), I8)
     _multiply_few(build, layout, span, of_rows, (tiles.index, first, live, following))
     for outer in (tiles, groups, run):
         outer.close()

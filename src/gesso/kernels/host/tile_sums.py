@@ -13,6 +13,7 @@ from gesso.kernels.host.activations import BLOCK, GROUP, LANES
 from gesso.kernels.host.dots import FLOATS, Dot
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, constant, vector
+from gesso.kernels.host.pieces import LINE
 from gesso.kernels.host.tile_unpacking import TILE, TileWriter
 
 
@@ -21,20 +22,28 @@ class TileSums(TileWriter):
     written."""
 
     def __init__(self, module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
-        super().__init__(module, name, layout, kind, 8, 8)
-        self.x, self.x_scales, self.x_sums, codes, *self.factors, self.out, scratch = self.made.args[:8]
-        self.take(scratch, *self.made.args[8:13])
-        self.columns, self.size, number = self.made.args[13:]
+        super().__init__(module, name, layout, kind, 9, 8)
+        self.x, self.x_scales, self.x_sums, codes, *self.factors, self.out, scratch, self.following = self.made.args[:9]
+        self.take(scratch, *self.made.args[9:14])
+        self.columns, self.size, number = self.made.args[14:]
         self.row_bytes = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
         self.rows = self.at(codes, self.mul(self.first, self.row_bytes), I8)
         self.unpacked, self.step, self.apart = self.codes, constant(BLOCK * LANES), constant(BLOCK)
         self.total = self.at(self.held, self.mul(number, constant(TILE)), F32)
         """What blocks of chunks before have added up to."""
 
-    def ask_ahead(self, block: Value) -> None:
-        """Asks memory for as much of what follows as a block is."""
-        for place in self.ahead(self.rows, block):
-            self.ask_for(place, 2)
+    def ask_beside(self, block: Value, part: int, i: int) -> None:
+        """Asks memory for a line of the rows that follow beside the products of some rows of the matrix, a block's
+        lines with a block's rows: many at once hold others up.
+
+        Args:
+            i: the row that is multiplied.
+        """
+        bytes_ = LANES * BLOCK * self.layout.bits // 8
+        turn, each = part * LANES + i, LANES * self.parts * LINE // bytes_
+        if turn % each == 0:
+            line = self.add(self.mul(block, constant(bytes_)), constant(turn // each * LINE))
+            self.ask_for(self.at(self.following, line, I8), 2)
 
     def words_of(self, block: Value, part: int) -> Value:
         """Returns where the activations of a part of a block stand, four neighbours of each row at a time."""

@@ -13,8 +13,7 @@ from llvmlite import ir
 from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.dots import FLOATS, WIDTH, Dot
 from gesso.kernels.host.layouts import Layout
-from gesso.kernels.host.llvm_ir import F32, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
-from gesso.kernels.host.pieces import LINE
+from gesso.kernels.host.llvm_ir import F32, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
 
 TILE = LANES * LANES
 """Numbers of what comes out of a tile."""
@@ -36,8 +35,6 @@ ROOMS = (
 """Floats for the codes of sixteen rows, for their scales, their offsets, for tiles, and for what pieces add up to."""
 QUARTER = 4
 """Numbers of 32 bits that stand in a quarter of a register of 512, within which instructions move them the fastest."""
-AHEAD = 2048
-"""Bytes behind the rows at hand from which on memory is asked for."""
 
 
 def chunk_of(kind: Dot) -> int:
@@ -80,12 +77,6 @@ class TileWriter(Writer):
     def is_whole(self) -> Value:
         """Says whether there are all sixteen rows."""
         return self.icmp_signed("==", self.live, constant(LANES))
-
-    def ahead(self, codes: Value, block: Value) -> list[Value]:
-        """Returns the lines that stand behind the sixteen rows at hand: as many with each block as it has."""
-        part = LANES * BLOCK * self.layout.bits // 8
-        near = self.at(codes, self.mul(self.add(self.blocks, block), constant(part)), I8)
-        return [self.at(near, constant(AHEAD + line), I8) for line in range(0, part, LINE)]
 
     def places(self, block: Value) -> list[Value]:
         """Returns where the scales of a block's parts begin."""
