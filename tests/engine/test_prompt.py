@@ -156,6 +156,10 @@ def test_a_part_of_another_kind_is_refused(engine: Engine, part: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
+        ({"type": "text"}, "a part of type text must read .* got {'type': 'text'}"),
+        ({"type": "text", "content": "hi"}, "a part of type text must read"),
+        ({"type": "text", "text": None}, "a part of type text must read"),
+        ({"type": "text", "text": 5}, "a part of type text must read"),
         ({"type": "image", "image": "a", "url": "b"}, "a part of type image names two: image and url"),
         ({"type": "image", "file": "a"}, "a part of type image has no 'file'; known: budget, image, path, type, url"),
         ({"type": "image", "image": "a", "budget": 100}, "an image may take 70, 140, 280, 560, 1120 soft tokens"),

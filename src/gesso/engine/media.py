@@ -156,7 +156,8 @@ def take_out(messages: Sequence[Part], options: MediaOptions) -> tuple[list[Part
     """Messages with bare parts, and what stood in them.
 
     Raises:
-        TextError: a part that is no text, image or clip, or a bare one with nothing left to mean.
+        TextError: a part that is no text, image or clip, a text part without text, or a bare one with nothing left to
+            mean.
     """
     given, media = Media.beside(options), Media()
     left = {"image": iter(given.images), "video": iter(given.videos)}
@@ -208,6 +209,8 @@ def _kind(part: Any) -> str:
     """`text`, `image` or `video`."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text":
+        if not isinstance(part.get("text"), str):  # a template writes one that is missing as nothing at all
+            raise TextError(f'a part of type text must read {{"type": "text", "text": "..."}}, got {part!r:.100}')
         return "text"
     if not isinstance(kind, str) or kind not in _KEYS:
         raise TextError(f"a message holds a part of type {kind!r}; known: text, {', '.join(_KEYS)}")
