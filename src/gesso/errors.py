@@ -50,6 +50,11 @@ class OptionError(UserError):
     """Reports an option or request field that is impossible or contradicts another."""
 
     @classmethod
+    def no_engine(cls, given: object) -> "OptionError":
+        """Returns the error that refuses what is given in the place of an engine, such as the name of a model."""
+        return cls(f"engine must be what gesso.load returns, got {given!r:.60}", option="engine")
+
+    @classmethod
     def no_adapter(cls, name: str, known: tuple[str, ...]) -> "OptionError":
         """Returns the error that refuses a name that no adapter has."""
         return cls(f"no adapter {name!r}; known: {', '.join(sorted(known)) or 'none'}", option="adapter")
@@ -98,11 +103,12 @@ class TrainingError(GessoError):
 class NotANumberError(GessoError):
     """Reports a model whose scores are no numbers: its weights are damaged, or too large for the dtype."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the model's scores are not numbers: its weights are damaged, or what it computes is too large for the "
-            "dtype (float16 ends at 65,504; bfloat16 and float32 do not)"
-        )
+    def __init__(
+        self,
+        message: str = "the model's scores are not numbers: its weights are damaged, or what it computes is too large "
+        "for the dtype (float16 ends at 65,504; bfloat16 and float32 do not)",
+    ) -> None:
+        super().__init__(message)  # taken as an argument, as whatever unpickles an error of another process gives it
 
 
 class QueueFullError(GessoError):
