@@ -134,6 +134,11 @@ def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
     assert caught.value.option == option
 
 
+def test_what_is_no_engine_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"^engine must be what gesso.load returns, got 'mini'"):
+        particles("mini", "hi")  # type: ignore[arg-type]
+
+
 class Chain(Reciter):
     """A model of one position that walks among four tokens: what it says depends on what the canvas holds alone."""
 

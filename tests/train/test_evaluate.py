@@ -220,6 +220,13 @@ def test_what_cannot_be_measured_is_refused(task: Any, options: dict[str, Any], 
         evaluate(Reciter(), task, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("given", ["mini", None])
+def test_what_is_no_engine_is_refused(given: Any) -> None:
+    with pytest.raises(OptionError, match=f"^engine must be what gesso.load returns, got {given!r}") as refused:
+        evaluate(given, "counting")
+    assert refused.value.option == "engine"
+
+
 def test_too_many_examples_are_refused() -> None:
     with pytest.raises(OptionError, match="letters"):
         score(Letters(), 400)

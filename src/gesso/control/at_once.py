@@ -25,8 +25,7 @@ def at_once(make: Callable[P, Job[T]]) -> Callable[P, T]:
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         engine = signature.bind(*args, **kwargs).arguments["engine"]
         if not isinstance(engine, Engine):
-            message = f"engine must be what gesso.load returns, got {engine!r:.60}"
-            raise OptionError(message, option="engine")
+            raise OptionError.no_engine(engine)
         return run_job(engine, make(*args, **kwargs))
 
     run.__module__ = __name__

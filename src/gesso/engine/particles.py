@@ -127,8 +127,10 @@ def particles(
         options: see `Request`.
 
     Raises:
-        OptionError: an impossible value or score, or an option that needs more than one canvas.
+        OptionError: no engine, an impossible value or score, or an option that needs more than one canvas.
     """
+    if not isinstance(engine, Engine):
+        raise OptionError.no_engine(engine)
     _check(number, resample_every, reward_scale, score, enough)
     given = options.pop("seed", None)
     first = secrets.randbits(31) if given is None else given

@@ -109,9 +109,11 @@ def evaluate(
         options: keywords of every request, and of a search: `best_of`, `check` and the others of `gesso eval`.
 
     Raises:
-        OptionError: an unknown task or option, or more examples than a task has.
+        OptionError: no engine, an unknown task or option, or more examples than a task has.
         DataError: a line of the file cannot be asked.
     """
+    if not hasattr(engine, "generate_batch"):  # nor is an AsyncEngine one
+        raise OptionError.no_engine(engine)
     count = None if examples is None else Integer(minimum=1).check("examples", examples)
     numbered_seed(seed, 0)
     asked = SearchOptions(**{name: options.pop(name) for name in SEARCH_OPTIONS if name in options})
