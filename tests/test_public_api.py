@@ -64,11 +64,20 @@ def test_errors_are_one_tree() -> None:
     assert drawn == {value.__name__ for value in classes}
 
 
-def test_importing_it_imports_nothing_heavy() -> None:
-    code = "import gesso, sys; print(sorted({'torch', 'numpy', 'tokenizers', 'typer', 'rich'} & set(sys.modules)))"
+def printed(code: str) -> str:
+    """What a program prints in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(Path(gesso.__file__).parents[1])}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert out.stdout == "[]\n"
+    return out.stdout
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = "import gesso, sys; print(sorted({'torch', 'numpy', 'tokenizers', 'typer', 'rich'} & set(sys.modules)))"
+    assert printed(code) == "[]\n"
+
+
+def test_errors_are_named_in_full_before_any_other_name_is_used() -> None:
+    assert printed("import gesso; print(gesso.errors.ClosingError.__name__)") == "ClosingError\n"
 
 
 def test_a_saved_model_may_be_named_by_a_string(tmp_path: Path) -> None:

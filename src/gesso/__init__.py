@@ -105,6 +105,8 @@ __all__ = [
 if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
     def __getattr__(name: str) -> Any:
+        if name == "errors":  # which programs name in full, before anything else has imported it
+            return importlib.import_module("gesso.errors")
         if name not in _HOMES:
             raise AttributeError(f"module 'gesso' has no attribute {name!r}")
         value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)
