@@ -64,8 +64,9 @@ def _from_url(url: str, limits: ImageLimits, kind: str) -> bytes:
     if match["type"] is not None and not match["type"].lower().startswith(f"{kind}/"):
         raise ImageError(f"the data URL holds {match['type'][:60]!r}, not {kind}/...")
     # Four characters hold three bytes; what is too long is refused before it is copied.
-    limits.check_bytes((len(url) - match.end()) * 3 // 4 - 2, f"the {kind} of the data URL")
+    breaks = url.count("\n") + url.count("\r")  # of lines, as `base64` and Python's `encodebytes` write them
+    limits.check_bytes((len(url) - match.end() - breaks) * 3 // 4 - 2, f"the {kind} of the data URL")
     try:
-        return base64.b64decode(url[match.end() :], validate=True)
+        return base64.b64decode(url[match.end() :].replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ImageError(f"the data URL is no base64: {error}") from None
