@@ -233,6 +233,8 @@ def test_data_urls() -> None:
         "data:image/png;name=a.png;base64,",
     ):
         assert prepare_image(head + body).digest == expected
+    for broken in (base64.encodebytes(GOOD).decode(), base64.encodebytes(GOOD).decode().replace("\n", "\r\n")):
+        assert prepare_image("data:image/png;base64," + broken).digest == expected
 
 
 @pytest.mark.parametrize(
@@ -257,3 +259,7 @@ def test_an_image_that_was_opened_and_never_read_may_still_fail() -> None:
     opened = Image.open(io.BytesIO(encoded(photo(60, 40), "PNG")[:200]))
     with pytest.raises(ImageError, match="the image cannot be read"):
         prepare_image(opened)
+    with Image.open(io.BytesIO(encoded(photo(60, 40), "PNG"))) as left:
+        pass
+    with pytest.raises(ImageError, match="the image cannot be read: its file was closed before it was read"):
+        prepare_image(left)

@@ -255,6 +255,7 @@ def test_arrays(array: NDArray[Any], image: NDArray[np.uint8]) -> None:
         (np.full((40, 60, 3), np.nan), r"floats outside of \[0, 1\]"),
         (Image.fromarray(np.full((4, 4), 70_000, np.int32)), "from 70000 to 70000"),
         (Image.fromarray(np.full((4, 4), np.nan, np.float32)), "not finite"),
+        (Image.fromarray(np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)), "floats up to 1, and Pillow's mode F"),
         (palette("nonsense"), "cannot be converted from P to RGB"),
         (Image.new("RGB", (0, 4)), "no pixels"),
         (None, "not NoneType"),

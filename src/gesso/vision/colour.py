@@ -27,7 +27,8 @@ def to_rgb(image: "Image", name: str = "the image") -> "Image":
         name: by which errors call it.
 
     Raises:
-        ImageError: numbers outside the range of the picture's mode, or a mode without a way to RGB.
+        ImageError: numbers outside the range of the picture's mode, floats in mode F that end at 1, or a mode without a
+            way to RGB.
     """
     from PIL import Image
 
@@ -35,6 +36,8 @@ def to_rgb(image: "Image", name: str = "the image") -> "Image":
         return image
     out = Image.new("RGB", image.size)
     rows = max(1, STRIP // image.width)
+    if image.mode == "F":
+        _check_range(image, name)
     try:
         for top in range(0, image.height, rows):
             strip = image.crop((0, top, image.width, min(top + rows, image.height)))
@@ -71,6 +74,16 @@ def _upper_byte(values: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
     if wide.min() < 0 or wide.max() > 65535:
         raise ImageError(f"{name} holds numbers from {wide.min()} to {wide.max()}; grey of 16 bits ends at 65535")
     return (wide >> 8).astype(np.uint8)
+
+
+def _check_range(image: "Image", name: str) -> None:
+    """Refuses floats that were meant as shares of white: Pillow takes all of them for black."""
+    _, largest = image.getextrema()
+    if isinstance(largest, int | float) and 0 < largest <= 1:
+        raise ImageError(
+            f"{name} holds floats up to {largest:g}, and Pillow's mode F goes to 255: all of it would be black; "
+            "multiply it by 255, or give an array of floats in [0, 1]"
+        )
 
 
 def _check_float(values: NDArray[np.generic], name: str) -> None:

@@ -74,7 +74,8 @@ def load_image(source: ImageSource, limits: ImageLimits = LIMITS) -> "Image":
     try:
         source.load()  # which an image that was opened and not read yet may fail at
     except Exception as error:
-        raise ImageError(f"the image cannot be read: {error}") from None
+        said = str(error) or "its file was closed before it was read"  # for which Pillow has no words
+        raise ImageError(f"the image cannot be read: {said}") from None
     return to_rgb(source)
 
 
