@@ -141,6 +141,9 @@ def test_a_conversation_is_saved_as_a_line_to_train_on(gesso: Gesso, partner: En
     short, long = (json.loads(line)["messages"] for line in file.read_text().splitlines())
     assert [message["role"] for message in long] == ["system", "user", "assistant", "user", "assistant"]
     assert short == long[:3]
+    quoted = tmp_path / "a talk.jsonl"
+    assert gesso("chat", stdin=f'one\n/save "{quoted}"\n').err == f"saved as a line of {quoted}\n"
+    assert quoted.exists()
     for name in (tmp_path, tmp_path / "none" / "x", "~nosuch/x"):
         outcome = gesso("chat", stdin=f"one\n/save {name}\n")
         assert (outcome.code, outcome.err.count("\n")) == (0, 1)
@@ -202,7 +205,7 @@ def test_images_go_with_the_next_message(
     for name, seed in (("a b.png", 1), ("c.png", 2)):
         picture(seed=seed).save(tmp_path / name)
     lines = [f"/image {tmp_path / 'a b.png'}", f"/image {tmp_path / 'c.png'}", "one", "two", "/image none.png", "three"]
-    lines += [f"/image {tmp_path / 'c.png'}", "/image http://127.0.0.1:1/x.png", "/clear", "four"]
+    lines += [f"/image '{tmp_path / 'a b.png'}'", "/image http://127.0.0.1:1/x.png", "/clear", "four"]
     outcome = gesso("chat", "--image-budget", 70, stdin="\n".join(lines))
     assert outcome.code == 0
     assert [[length for length, _ in turn] for turn in asked] == [[64, 64], [64, 64], [64, 64], []]
@@ -211,6 +214,7 @@ def test_images_go_with_the_next_message(
     assert "gesso: 'none.png' is no file" in outcome.err
     assert "'http://127.0.0.1:1/x.png' is an address: nothing is fetched here" in outcome.err
     assert outcome.err.count("goes with your next message") == 3
+    assert outcome.err.count(f"image {str(tmp_path / 'a b.png')!r} goes") == 2
 
 
 def test_input_that_is_no_text_is_refused(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

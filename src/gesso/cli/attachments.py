@@ -1,6 +1,8 @@
 """Holds the images and clips that a conversation in the terminal attaches to its next message."""
 
 import base64
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,7 @@ class Attachments:
             raise ImageError(f"/{kind} needs the name of a file: /{kind} FILE")
         path = written_out(name)
         self._parts.append(self._url(kind, path) if self._engine is None else self._prepared(kind, path))
-        return f"{kind} {name!r} goes with your next message"
+        return f"{kind} {path!r} goes with your next message"
 
     def take(self, text: str) -> str | list[dict[str, Any]]:
         """Returns the content of a message: what was attached, then its text."""
@@ -73,14 +75,32 @@ class Attachments:
         return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}
 
 
+def _unquoted(name: str) -> str:
+    """`name` as a shell reads it, if that is one word and no file is called so with its quotes; else as it is."""
+    if not any(mark in name for mark in "'\"\\"):
+        return name
+    words = shlex.shlex(name, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    if os.name == "nt":
+        words.escape = ""
+    try:
+        found = [name] if Path(name).exists() else list(words)
+    except (OSError, ValueError):  # a name that is too long, or a quote that is not closed
+        return name
+    return found[0] if len(found) == 1 and found[0] else name
+
+
 def written_out(name: str) -> str:
     """Returns the file that is meant, a home folder at its beginning written out; an address as it is.
+
+    Quotes and backslashes are taken off, which a terminal writes around a file that is dropped onto it.
 
     Raises:
         OptionError: nobody has that home folder.
     """
     from gesso.errors import OptionError
 
+    name = _unquoted(name)
     try:
         return str(Path(name).expanduser()) if name.startswith("~") else name
     except RuntimeError as error:

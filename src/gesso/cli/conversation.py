@@ -77,6 +77,7 @@ class Conversation:
             raise OptionError("nothing was said yet")
         if not all(isinstance(message["content"], str) for message in self.messages):
             raise OptionError("a conversation with images or clips cannot be saved")
-        with Path(written_out(name)).open("a", encoding="utf-8") as file:
+        path = written_out(name)
+        with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"messages": self.messages}, ensure_ascii=False) + "\n")
-        return f"saved as a line of {name}"
+        return f"saved as a line of {path}"
