@@ -96,7 +96,7 @@ def test_rewards_that_teach_nothing_are_said_once(gesso: Gesso, tmp_path: Path) 
         ),
         (("--task", "arithmetic", "--learning-rate", 0), "--learning-rate must be above 0"),
         (("--task", "arithmetic", "--patience", 2), "--patience counts evaluations"),
-        (("--task", "sight-charts"), "shows images"),
+        (("--task", "sight-charts"), "shows images, and prompts of reinforcement are text alone"),
     ],
 )
 def test_a_wrong_option_is_one_line(gesso: Gesso, tmp_path: Path, options: tuple[object, ...], message: str) -> None:

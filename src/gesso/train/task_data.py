@@ -31,14 +31,17 @@ class Stage:
     """Weight of each task by name, for each canvas length; under `WHOLE` where answers stay whole."""
 
 
-def refuse_images(example: Example) -> None:
+def refuse_images(example: Example, why: str = NO_VISION) -> None:
     """Checks that an example can be read without eyes.
+
+    Args:
+        why: there are none.
 
     Raises:
         OptionError: it shows images.
     """
     if example.images or example.clip:
-        raise OptionError(f"task {example.task!r} shows images, and {NO_VISION}", option="task")
+        raise OptionError(f"task {example.task!r} shows images, and {why}", option="task")
 
 
 def shown_parts(example: Example) -> list[dict[str, Any]]:

@@ -97,6 +97,10 @@ def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
         ({"completion": "b"}, "a line has prompt"),
         ({"messages": "hi", "completion": "b"}, "a line has prompt"),
         ({"messages": [5], "completion": "b"}, "a line has prompt"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image", "path": "a.png"}]}], "completion": "b"},
+            "the prompt shows images, and prompts of reinforcement are text alone",
+        ),
         ({"prompt": "a"}, "needs completion, or function and tests"),
         ({"prompt": "a", "tests": [{"arguments": [1], "returns": 2}]}, "tests need function"),
         ({"prompt": "a", "function": "f", "tests": []}, "not empty"),

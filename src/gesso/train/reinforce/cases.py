@@ -3,9 +3,10 @@
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from gesso.control.grading import Grader, message_text
 from gesso.engine.prompt import PromptReader
@@ -21,6 +22,7 @@ from gesso.train.reinforce.rewards import Graded, Judged, Reward, Same, unit_tes
 from gesso.train.task_data import refuse_images
 
 _KEYS = ("prompt", "messages", "completion", "function", "tests")
+_TEXT_ALONE = "prompts of reinforcement are text alone, whatever the model sees"
 
 
 class TaskCases:
@@ -40,7 +42,7 @@ class TaskCases:
             if name not in TRAINING_TASKS:
                 raise OptionError(f"no task {name!r}; known: {', '.join(TRAINING_TASKS)}", option="task")
             example = TRAINING_TASKS[name].sample(random.Random(0))
-            refuse_images(example)
+            refuse_images(example, _TEXT_ALONE)
             if grader is None and reward == "score":
                 try:
                     TRAINING_TASKS[name].score(example.prompt, example.answer)
@@ -152,6 +154,13 @@ class FileCases:
         return self._held_out[:limit]
 
 
+def _shows(message: Any) -> bool:
+    """Says whether a message holds a part that is an image or a clip."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return any(str(part.get("type")).startswith(("image", "video")) for part in parts)
+
+
 def _read_case(line: bytes, grader: Grader | None) -> Case:
     fields = {name: value for name, value in parse_line(line, _KEYS).items() if value is not None}
     prompt = fields.get("prompt", fields.get("messages"))
@@ -164,6 +173,8 @@ def _read_case(line: bytes, grader: Grader | None) -> Case:
         json.dumps(prompt, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise DataError("the prompt is no valid Unicode: it holds half a character") from None
+    if isinstance(prompt, list) and any(map(_shows, prompt)):
+        raise DataError(f"the prompt shows images, and {_TEXT_ALONE}: leave this line out")
     if grader is not None:
         return Case(prompt, Judged(grader, prompt if isinstance(prompt, str) else message_text(prompt[-1])))
     if ("completion" in fields) == ("tests" in fields):
