@@ -43,6 +43,7 @@ SCHEMAS = [
     {"anyOf": [{"type": "string", "maxLength": 70}, {"type": "string", "maxLength": 90, "pattern": "b"}]},
     {"type": "string", "maxLength": 100, "pattern": "^(ab|ca){12}1*$"},
     {"type": "array", "maxItems": 70, "items": {"enum": ["a", 1]}, "contains": {"const": 1}, "minContains": 12},
+    {"type": "array", "maxItems": 70, "items": {"type": "number", "minimum": 0}},
 ]
 LETTERS = ["a", "b", "c", "-", '"', "é", ",", " ", "1", "{", "}", "[", "]", ":", "\\", "n"]
 TEXTS: list[bytes | None] = [
@@ -152,6 +153,20 @@ def test_any_walk_leads_to_states_that_agree(data: st.DataObject) -> None:
             break
         token = data.draw(st.sampled_from(allowed))
         one, other = counted.advance(one, [token]), spelled.advance(other, [token])
+
+
+def test_what_nothing_may_follow_is_refused_in_every_count() -> None:
+    """Behind the `-` of a number that is 0 at least, the state before the first one was taken for what follows."""
+    counted = compile_bytes(expression_of({"type": "array", "maxItems": 50, "items": {"type": "number", "minimum": 0}}))
+    tokens = token_automaton(counted, TREE, [0])
+    token_of = {text: token for token, text in enumerate(TEXTS)}
+    for count in range(50):
+        text = "[" + "1, " * count
+        ids = [token_of[byte.encode()] for byte in text]
+        assert not counted.spelled().matches(f"{text}-[1]")
+        assert tokens.advance(tokens.start, [*ids, token_of[b"1"], token_of[b"]"]]) >= 0
+        for letter in (b"[", b"-", b"]", b",", b" ", b"a"):
+            assert tokens.advance(tokens.start, [*ids, token_of[b"-"], token_of[letter]]) < 0, (text, letter)
 
 
 def test_a_counter_may_be_in_the_way_of_the_shortest_end() -> None:

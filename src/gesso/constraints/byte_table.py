@@ -226,7 +226,14 @@ def minimal(table: Table) -> ByteAutomaton:
         alive = number_S[counts.state_L] >= 0
         state_L = number_S[counts.state_L[alive]].astype(np.int64)
         last_rows = numbers[counts.last_LG[alive]]
-        shifts = [counts.shift_LG[alive], counts.last_shift_LG[alive]]
+        # Where nothing follows any more no count goes on: `spelled` would take the one before the first state for it.
+        shifts = [
+            np.where(follows < 0, ABSOLUTE, shift).astype(np.uint8)
+            for follows, shift in (
+                (rows[state_L], counts.shift_LG[alive]),
+                (last_rows, counts.last_shift_LG[alive]),
+            )
+        ]
         if not alive.any():
             counts = None
     column_G, firsts = _numbered_columns([rows, last_rows, *shifts])
