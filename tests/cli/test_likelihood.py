@@ -86,6 +86,16 @@ def test_a_bad_line_is_named(gesso: Gesso, tmp_path: Path) -> None:
     assert "holds no example" in gesso("eval", "mini", "--likelihood", empty).err
 
 
+def test_a_line_that_is_too_long_for_the_bound_is_named(gesso: Gesso, tmp_path: Path) -> None:
+    path = write(tmp_path, {"text": "pear"}, {"prompt": "Repeat it", "completion": "pear " * 4100})
+    refused = gesso("eval", "mini", "--likelihood", path, "--samples", 2)
+    assert refused.code == 2
+    first, second = refused.err.strip().splitlines()[-2:]
+    assert first.startswith(f"gesso: {path}, line 2: ")
+    assert "past the model's" in first
+    assert second.strip().startswith("--samples 0 leaves the bound out")
+
+
 def test_a_byte_order_mark_is_none_of_the_first_line(gesso: Gesso, tmp_path: Path) -> None:
     path = write(tmp_path, {"text": "pear"})
     path.write_text("\ufeff" + path.read_text("utf-8"), "utf-8")

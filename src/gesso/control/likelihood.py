@@ -101,6 +101,11 @@ def _windows(engine: Engine, before: Sequence[int], text: Sequence[int]) -> list
     return windows
 
 
+def bounded_length(engine: Engine, prompt: Sequence[int], answer: Sequence[int]) -> int:
+    """Returns the tokens of a prompt and of the whole canvases that hold an answer."""
+    return len(prompt) + len(answer) + -len(answer) % engine.config.canvas_length
+
+
 @torch.inference_mode()
 def diffusion_bound(
     engine: Engine, prompt: Sequence[int], answer: Sequence[int], *, samples: int = 128, seed: int = 0
@@ -121,8 +126,8 @@ def diffusion_bound(
     if not prompt or not answer:
         raise OptionError("a text is scored behind one token at least, and has one itself", option="likelihood")
     filled = [*answer, *(engine.pad_fill for _ in range(-len(answer) % width))]
-    if len(prompt) + len(filled) > engine.runner.max_model_len:
-        message = f"{len(prompt) + len(filled)} tokens are past the model's {engine.runner.max_model_len}"
+    if (tokens := bounded_length(engine, prompt, answer)) > engine.runner.max_model_len:
+        message = f"{tokens} tokens are past the model's {engine.runner.max_model_len}"
         raise OptionError(message, option="likelihood")
     generator = torch.Generator().manual_seed(seed)
     cache = model.new_cache(1, len(prompt) + len(filled), max(width, len(prompt)))

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gesso.control.job import run_job
-from gesso.control.likelihood import BoundScore, CausalScore, causal_scores, context_length, diffusion_bound
+from gesso.control.likelihood import (
+    BoundScore,
+    CausalScore,
+    bounded_length,
+    causal_scores,
+    context_length,
+    diffusion_bound,
+)
 from gesso.engine.engine import Engine
 from gesso.errors import DataError, OptionError
 from gesso.train.batch import Conversation
@@ -59,7 +66,7 @@ def score_file(engine: Engine, path: Path, *, samples: int, seed: int, limit: in
         limit: examples that are read at most; None reads all.
 
     Raises:
-        DataError: a line cannot be used, or the file cannot be read or is empty.
+        DataError: a line cannot be used or is too long for the bound, or the file cannot be read or is empty.
     """
     if samples == 1 or not 0 <= samples <= MOST_SAMPLES:
         raise OptionError(f"samples must be 0 or from 2 to {MOST_SAMPLES:,}, got {samples:,}", option="samples")
@@ -67,7 +74,7 @@ def score_file(engine: Engine, path: Path, *, samples: int, seed: int, limit: in
         raise OptionError(f"seed must be at least 0 and below 2^62, got {seed}", option="seed")
     causal: list[CausalScore] = []
     bounds: list[BoundScore] = []
-    examples = itertools.islice(_examples(engine, path), limit)
+    examples = itertools.islice(_examples(engine, path, bounded=samples > 0), limit)
     while chunk := list(itertools.islice(examples, AT_ONCE)):
         causal += run_job(engine, causal_scores(engine, [(case.prompt, case.answer) for case in chunk]))
         if samples:
@@ -99,8 +106,8 @@ def score_file(engine: Engine, path: Path, *, samples: int, seed: int, limit: in
     )
 
 
-def _examples(engine: Engine, path: Path) -> Iterator[Conversation]:
-    """The examples of all lines, in order."""
+def _examples(engine: Engine, path: Path, *, bounded: bool) -> Iterator[Conversation]:
+    """The examples of all lines, in order; those that the denoiser bounds fit the model with their canvases."""
     encoder = DataEncoder(
         engine.tokenizer,
         engine.template,
@@ -115,7 +122,10 @@ def _examples(engine: Engine, path: Path) -> Iterator[Conversation]:
             for number, line in numbered_lines(file):
                 with told_with(f"{path}, line {number}"):
                     record = reader.read(line, path.parent)
-                    yield from (_without_images(record.conversation(part)) for part in record.parts)
+                    found = [_without_images(record.conversation(part)) for part in record.parts]
+                    for conversation in found if bounded else ():
+                        _check_bounded(engine, conversation)
+                yield from found
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -129,3 +139,18 @@ def _without_images(conversation: Conversation) -> Conversation:
     if conversation.images:
         raise DataError("images cannot be scored: leave this line out")
     return conversation
+
+
+def _check_bounded(engine: Engine, conversation: Conversation) -> None:
+    """Refuses an example that the denoiser cannot bound, while it is known which line it is.
+
+    Raises:
+        DataError: it is too long.
+    """
+    tokens = bounded_length(engine, conversation.prompt, conversation.answer)
+    if tokens > (longest := engine.runner.max_model_len):
+        raise DataError(
+            f"{tokens:,} tokens, whole canvases of the answer, are past the model's {longest:,}, "
+            "and the denoiser bounds no longer text",
+            hint="--samples 0 leaves the bound out: the causal pass reads a text of any length",
+        )
