@@ -42,6 +42,7 @@ def test_the_bound_is_told_with_its_error(gesso: Gesso, tmp_path: Path) -> None:
     shown = gesso("eval", "mini", "--likelihood", path, "--samples", 4).out
     assert "denoiser" in shown
     assert f"at most {told['bound_nats']:.1f} ±" in shown
+    assert "\n1 answer; " in shown
 
 
 def test_fewer_answers_where_so_many_are_asked_for(gesso: Gesso, tmp_path: Path) -> None:

@@ -596,6 +596,9 @@ def test_annotations_of_openapi_and_editors_are_known() -> None:
     kinds = {"anyOf": [kind("a", a={"const": 1}), kind("b", b={"const": 2})], "discriminator": {"propertyName": "a"}}
     plain = {**kinds, "x-order": [1], "example": {"a": 1}, "externalDocs": {"url": "x"}, "xml": {"name": "y"}}
     assert schema_expression(plain, strict=True) == schema_expression({"anyOf": kinds["anyOf"]})
+    for name in ("password", "binary"):
+        told = schema_expression({"type": "string", "format": name}, strict=True)
+        assert told == schema_expression({"type": "string"})
     with pytest.raises(OptionError, match="#/nullable: this keyword is not known"):
         schema_expression({"type": "string", "nullable": True}, strict=True)
 

@@ -62,6 +62,7 @@ def measure_likelihood(
         table.add_row("denoiser", nats, f"{found.bound_nats_per_token:.4f}", f"{low:.4f} to {high:.4f}")
     console = Console(highlight=False)
     print_table(console, table)
-    facts = [f"{found.examples} answers", f"{found.tokens} tokens", f"perplexity {found.perplexity:.3f}"]
+    answers = f"{found.examples} answer{'s' * (found.examples != 1)}"
+    facts = [answers, f"{found.tokens} tokens", f"perplexity {found.perplexity:.3f}"]
     console.print("; ".join([*facts, f"{found.greedy} greedy"]), style="dim")
     return 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from gesso.constraints.json_drafts import KEYWORDS, OTHERS_ANNOTATIONS
+from gesso.constraints.json_drafts import KEYWORDS, OTHERS_ANNOTATIONS, OTHERS_FORMATS
 from gesso.constraints.json_formats import FORMATS, contradicts
 from gesso.constraints.json_keywords import REFERENCES, same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
@@ -191,14 +191,7 @@ class Document:
                 found[keyword] = value
             elif keyword not in OTHERS_ANNOTATIONS and not str(keyword).startswith("x-"):
                 self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
-        if isinstance(name := found.get("format"), str) and name not in FORMATS:
-            self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")
-            del found["format"]
-        pattern = found.get("pattern")
-        if "format" in found and isinstance(pattern, str) and contradicts(found["format"], pattern):
-            # By the standard a format is an annotation, and some write `time` beside a pattern without an offset.
-            self.ignored[f"{place.pointer}/format"] = None
-            del found["format"]
+        self._leave_out_format(found, place)
         if draft in (0, 4):
             for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
                 if isinstance(found.get(bound), bool) and found.pop(bound) and limit in found:
@@ -213,6 +206,18 @@ class Document:
             if isinstance(told := found.setdefault(kind, {}), dict):  # else it is refused where it is read
                 found[kind] = {**told, name: _both(told[name], value) if name in told else value}
         return found
+
+    def _leave_out_format(self, found: dict[str, Any], place: Place) -> None:
+        """Takes a format out of a subschema that says nothing there."""
+        if isinstance(name := found.get("format"), str) and name not in FORMATS:
+            if name not in OTHERS_FORMATS:
+                self.ignore(f"{place.pointer}/format", f"the format {name!r:.60} is not known")
+            del found["format"]
+        pattern = found.get("pattern")
+        if "format" in found and isinstance(pattern, str) and contradicts(found["format"], pattern):
+            # By the standard a format is an annotation, and some write `time` beside a pattern without an offset.
+            self.ignored[f"{place.pointer}/format"] = None
+            del found["format"]
 
     def _walk(self, root: Schema, place: Place) -> None:
         waiting = [(root, place)]

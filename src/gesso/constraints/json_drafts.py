@@ -28,3 +28,6 @@ OTHERS_ANNOTATIONS = frozenset(
      "markdownEnumDescriptions", "deprecationMessage", "defaultSnippets")
 )  # fmt: skip
 """Annotations of OpenAPI and of editors, which change nothing that is valid, as do all that begin with `x-`."""
+OTHERS_FORMATS = frozenset(("password", "binary"))
+"""Formats of OpenAPI that every string has: how a field shows it, and that its bytes are any. Pydantic writes them for
+`SecretStr` and `bytes`."""
