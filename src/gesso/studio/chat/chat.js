@@ -218,7 +218,7 @@ export class Chat {
     this.abort = new AbortController();
     const drawCanvas = oncePerPicture(() => this.#follow(recording));
     const { below } = this.page;
-    const drawTurn = oncePerPicture(() => following(below(), () => this.view.redraw(turn)));
+    const drawTurn = oncePerPicture(() => following(below(), () => this.view.grow(turn)));
     try {
       const near = partlySeen(byId("composer")) || partlySeen(below());
       this.page.busy(true);
@@ -238,7 +238,7 @@ export class Chat {
       this.conversation.shrink(MOST_POSITIONS);
       following(below(), () => {
         this.page.busy(false);
-        this.view.redraw(turn);
+        this.view.grow(turn);
       });
       this.#follow(recording);
     }

@@ -57,10 +57,11 @@ function fence(lines, at, blocks) {
  * @param {string} language
  */
 export function codeBlock(code, language) {
-  const copy = button("Copy", () => void copyFor(copy, code));
+  const shown = h("code", {}, highlighted(code, language));
+  const copy = button("Copy", () => void copyFor(copy, shown.textContent ?? "")); // it grows with an answer
   return h(
     "div", { class: "code" }, h("div", { class: "code-head" }, h("span", {}, language || "code"), copy),
-    h("pre", { tabindex: "0" }, h("code", {}, highlighted(code, language))),
+    h("pre", { tabindex: "0" }, shown),
   );
 }
 

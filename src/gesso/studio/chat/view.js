@@ -1,6 +1,7 @@
 // @ts-check
 import { button, fill, h } from "../ui/dom.js";
 import { keepingFocus } from "../ui/focus.js";
+import { patch } from "../ui/patch.js";
 import { count, summaryOf } from "../run/figures.js";
 import { callsOf, resultsOf } from "./calls.js";
 import { markdown } from "./markdown.js";
@@ -61,6 +62,18 @@ export class ConversationView {
     const old = this.element.children[turn];
     if (old) keepingFocus(() => this.element.children[turn], () => old.replaceWith(this.#turn(turn)), instead);
     else this.draw();
+  }
+
+  /**
+   * Draws anew what has changed of an answer since it was begun, and leaves the rest alone.
+   * @param {number} turn
+   */
+  grow(turn) {
+    const old = /** @type {HTMLElement | undefined} */ (this.element.children[turn]);
+    if (!old) return this.draw();
+    const fresh = this.#turn(turn);
+    keepingFocus(() => old, () => patch(old, fresh));
+    Object.assign(old.dataset, fresh.dataset);
   }
 
   /**

@@ -5,6 +5,7 @@ import { markdown } from "../chat/markdown.js";
 import { summaryOf } from "../run/figures.js";
 import { SettingsForm } from "../settings/form.js";
 import { fill, h } from "../ui/dom.js";
+import { patch } from "../ui/patch.js";
 
 /** @typedef {import("../run/recording.js").Recording} Recording */
 
@@ -37,7 +38,7 @@ export class Column {
   show(recording, running) {
     this.recording = recording;
     this.panel.update(recording, running);
-    fill(this.answer, markdown(recording.text));
+    patch(this.answer, h("div", {}, markdown(recording.text)));
     this.summary.textContent = recording.result ? summaryOf(recording).join(" \u00b7 ") : "";
   }
 
