@@ -9,7 +9,7 @@ import pytest
 from server.fake import FakeService, block, result
 
 from gesso.engine.events import Finished
-from studio.conftest import OpenPage, ask, ready
+from studio.conftest import OpenPage, ask, expect, ready
 from studio.test_canvas import canvas_of
 
 AXE = Path(os.environ.get("GESSO_AXE", ""))
@@ -123,6 +123,9 @@ def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: 
     dark = page.evaluate(colour)
     page.get_by_label("Theme").select_option("light")
     assert page.evaluate(colour) == "rgb(255, 255, 255)" != dark
+    page.reload()
+    expect(ready(page).get_by_label("Theme")).to_have_value("light")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
     page.get_by_label("Theme").select_option("auto")
     assert page.evaluate(colour) == dark
 

@@ -278,6 +278,5 @@ def test_what_is_typed_while_the_page_loads_stays(open_page: OpenPage, fake_url:
     ready(page)
     expect(message).to_have_value("typed")
     expect(page.get_by_role("button", name="Send")).to_be_enabled()
-    page.unroute_all()
-    page.reload()
-    expect(ready(page).get_by_label("Your message")).to_have_value("of the link")
+    other = ready(open_page(f"{fake_url}/#prompt=of%20the%20link"))
+    expect(other.get_by_label("Your message")).to_have_value("of the link")

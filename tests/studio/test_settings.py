@@ -255,3 +255,43 @@ def test_an_answer_that_is_no_json_is_told(open_page: OpenPage, fake_url: str) -
     page.unroute_all()
     alert.get_by_role("button", name="Try again").click()
     ready(page)
+
+
+def test_what_is_typed_and_set_outlives_a_reload_and_another_page(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(f"{fake_url}/#set.seed=3&prompt=of%20the%20link"))
+    settings(page)
+    page.get_by_label("System prompt").fill("Be brief.")
+    page.get_by_label("seed").fill("")
+    page.get_by_label("top p").fill("0.5")
+    page.get_by_label("Your message").fill("typed")
+    for leave in (page.reload, lambda: (page.goto("about:blank"), page.go_back())):
+        leave()
+        expect(ready(page).get_by_label("Your message")).to_have_value("typed")
+    ask(page, "one")
+    assert service.requests[-1].prompt[0] == {"role": "system", "content": "Be brief."}
+    assert service.requests[-1].options["top_p"] == 0.5
+    assert "seed" not in service.requests[-1].options
+    page.reload()
+    expect(ready(page).get_by_label("Your message")).to_have_value("")
+
+    page.goto("about:blank")  # a link is for the first time, and so is another one
+    page.goto(f"{fake_url}/#set.seed=4")
+    ready(page)
+    ask(page, "two")
+    assert service.requests[-1].options["seed"] == 4
+    assert "top_p" not in service.requests[-1].options
+    assert service.requests[-1].prompt[0]["content"] == "one"
+
+
+def test_what_a_tab_kept_is_left_alone_while_the_server_is_away(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#set.seed=3", expected=("Failed to load resource",)))
+    settings(page)
+    page.get_by_label("seed").fill("5")
+    page.route("**/v1/options", lambda route: route.abort())
+    page.reload()
+    page.locator("#alert", has_text="was cut").wait_for()
+    page.unroute_all()
+    page.reload()
+    expect(ready(page).locator("#option-seed")).to_have_value("5")

@@ -11,6 +11,7 @@ import { Editor } from "./edit/editor.js";
 import { htmlOf, Preview, textAt } from "./preview/preview.js";
 import { recordingOf } from "./run/trace.js";
 import { SettingsForm } from "./settings/form.js";
+import { choicesAt, keepChoices } from "./settings/kept.js";
 import { linkTo, sharedIn } from "./settings/link.js";
 import { StatePanel } from "./state/panel.js";
 import { StructureView } from "./structure/view.js";
@@ -33,7 +34,7 @@ let props = {};
 const [system, tools] = ["system", "tools"].map((id) => /** @type {HTMLTextAreaElement} */ (byId(id)));
 /** @type {HTMLSelectElement} */
 const model = byId("model");
-let shared = sharedIn(location.hash);
+let shared = choicesAt(location.hash);
 /** Links that were taken already. */
 const taken = new Set([location.hash]);
 /** Why the server has told nothing yet. @type {ApiFailure | null} */
@@ -239,11 +240,16 @@ function showNext() {
   }
 }
 
+/** What a link holds, and what a tab keeps. */
+function typed() {
+  const settings = form.fields.size ? form.texts() : shared.settings; // before the server has told its options
+  return { prompt: composer.prompt.value, system: system.value, tools: tools.value, model: model.value || shared.model, settings };
+}
+
 function copyLink() {
-  const settings = form.texts();
   const said = chat.conversation.turns.findLast((turn) => turn.role === "user");
-  const text = composer.prompt.value || (said?.role === "user" ? said.text : "");
-  const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, tools: tools.value, model: model.value, settings });
+  const prompt = composer.prompt.value || (said?.role === "user" ? said.text : "");
+  const address = linkTo(location.href.split("#")[0], { ...typed(), prompt });
   history.replaceState(null, "", address);
   shared = sharedIn(location.hash);
   taken.add(location.hash);
@@ -294,6 +300,7 @@ byId("trace-file").addEventListener("change", (/** @type {any} */ event) => {
   void openTrace(event.target.files[0]);
   event.target.value = ""; // the same one may be chosen again
 });
-keepWithTab(chat);
+keepWithTab(chat); // first: behind it the request of an answer that is being written is cut
+keepChoices(typed);
 pageControls();
 void load();

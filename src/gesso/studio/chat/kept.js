@@ -4,10 +4,10 @@
  * are left out, which the same seed makes again, and so is all of it where a browser has no room: images, as a rule.
  */
 import { Recording } from "../run/recording.js";
+import { keepInTab, keptInTab } from "../ui/tab.js";
 
 /** @typedef {import("./conversation.js").Turn} Turn */
 
-/** Its number rises with the form of what is kept. */
 const KEY = "gesso.conversation.1";
 
 /**
@@ -17,17 +17,7 @@ const KEY = "gesso.conversation.1";
 export function keepWithTab(chat) {
   const turns = kept();
   if (turns.length) chat.restore(turns);
-  addEventListener("pagehide", () => keep(chat.conversation.turns));
-}
-
-/** @param {Turn[]} turns */
-function keep(turns) {
-  try {
-    sessionStorage.removeItem(KEY);
-    if (turns.length) sessionStorage.setItem(KEY, JSON.stringify(turns));
-  } catch {
-    // Without room, or where the person lets pages keep nothing, it ends with the page.
-  }
+  addEventListener("pagehide", () => keepInTab(KEY, chat.conversation.turns));
 }
 
 /**
@@ -35,15 +25,8 @@ function keep(turns) {
  * @returns {Turn[]}
  */
 function kept() {
-  /** @type {string | null} */
-  let text = null;
-  try {
-    text = sessionStorage.getItem(KEY);
-  } catch {
-    // Nothing is kept there.
-  }
   /** @type {any[]} */
-  const turns = text ? JSON.parse(text) : [];
+  const turns = keptInTab(KEY) ?? [];
   for (const variant of turns.flatMap((turn) => turn.variants ?? [])) {
     variant.recording = Recording.from(variant.recording);
     if (variant.state === "running") variant.state = "stopped";

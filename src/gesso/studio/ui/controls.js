@@ -1,5 +1,8 @@
 // @ts-check
 import { byId } from "./dom.js";
+import { keepInTab, keptInTab } from "./tab.js";
+
+const THEME = "gesso.theme.1";
 
 /** Makes the parts of the page work that know nothing of the server: the skip link, the theme, what closes dialogs. */
 export function pageControls() {
@@ -7,8 +10,14 @@ export function pageControls() {
     event.preventDefault(); // the address stays the link that it is
     byId("main").focus();
   });
-  byId("theme").addEventListener("change", (/** @type {any} */ event) => {
-    document.documentElement.dataset.theme = event.target.value;
+  /** @type {HTMLSelectElement} */
+  const theme = byId("theme");
+  const show = () => { document.documentElement.dataset.theme = theme.value; };
+  theme.value = keptInTab(THEME) ?? "auto";
+  show();
+  theme.addEventListener("change", () => {
+    show();
+    keepInTab(THEME, theme.value);
   });
   for (const closer of document.querySelectorAll("[data-close]")) {
     closer.addEventListener("click", () => closer.closest("dialog")?.close());
