@@ -124,7 +124,7 @@ def test_the_last_turn_is_undone_or_asked_again(gesso: Gesso, partner: Engine, m
     stream = partner.stream
     monkeypatch.setattr(partner, "stream", lambda *a, **k: seeds.append(k.get("seed")) or stream(*a, **k))
     outcome = gesso("chat", "--seed", 5, stdin="/undo\n/retry\none\n/retry\n/retry\ntwo\n/undo\nthree\n")
-    again = "the same answer again: at temperature 0 there is only one (--temperature X)\n"
+    again = "the same answer again: others come at a higher temperature (--temperature X)\n"
     nothing = "nothing was said yet\n"
     assert (outcome.code, outcome.err) == (0, f"{nothing}{nothing}{again}{again}the last turn is forgotten\n")
     assert seeds == [5, 6, 7, 5, 5]

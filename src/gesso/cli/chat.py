@@ -98,7 +98,7 @@ def chat(
             note(told)
             continue
         if said.before is not None and said.before["content"] == result.text:
-            note("the same answer again: at temperature 0 there is only one (--temperature X)")
+            note("the same answer again: others come at a higher temperature (--temperature X)")
         said.answer(result.text)
     return code
 
