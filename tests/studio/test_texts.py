@@ -12,6 +12,7 @@ from gesso.text.output import ToolCall
 from studio.conftest import OpenPage, ask, drawn, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_canvas import canvas_of
+from studio.test_logic import call
 
 
 def test_messages_answers_thoughts_calls_and_warnings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -63,6 +64,44 @@ def test_markdown_makes_no_html_of_a_text(open_page: OpenPage, service: FakeServ
     assert len(links) == 3
     assert all(address.startswith("https://example.org") for address in links)
     harmless(page)
+
+
+def drawn_of(page: Any, text: str) -> str:
+    """The HTML of a line of Markdown."""
+    code = "({ inline }, text) => { const part = document.createElement('p'); part.append(...inline(text)); return part.innerHTML; }"
+    return str(call(page, "chat/inline.js", code, text))
+
+
+def test_addresses_end_where_their_sentence_does(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    link = "(text) => text.replace(/<a href=\"([^\"]*)\"[^>]*>([^<]*)<.a>/g, '[$2]{$1}')"
+    wiki = "https://example.org/Foo_(bar)"
+    for text, shown in (
+        ("See https://example.org/a.", "See [https://example.org/a]{https://example.org/a}."),
+        (f"({wiki}), so", f"([{wiki}]{{{wiki}}}), so"),
+        (f"[it]({wiki}).", f"[it]{{{wiki}}}."),
+        ("https://example.org/?a=1&b=2!", "[https://example.org/?a=1&amp;b=2]{https://example.org/?a=1&amp;b=2}!"),
+        ("**https://example.org/**", "<strong>[https://example.org/]{https://example.org/}</strong>"),
+        ("https://...", "https://..."),
+    ):
+        assert page.evaluate(link, drawn_of(page, text)) == shown
+
+
+def test_marks_of_both_kinds_and_marks_that_are_meant(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = open_page(fake_url)
+    for text, shown in (
+        ("***a b*** c", "<strong><em>a b</em></strong> c"),
+        ("**a** *b*", "<strong>a</strong> <em>b</em>"),
+        (r"2 \* 3 \* 4, a\_b, \$5", "2 * 3 * 4, a_b, $5"),
+        (r"`\*` C:\new", r"<code>\*</code> C:\new"),
+    ):
+        assert drawn_of(page, text) == shown
+    service.events = [block("| a \\| b | c |\n|---|---|\n| 1 | `x\\|y` |\n"), Finished(result())]
+    answer = ask(ready(page), "x")
+    assert answer.locator("th").all_inner_texts() == ["a | b", "c"]
+    assert answer.locator("td").all_inner_texts() == ["1", "x|y"]
 
 
 def test_tokens_their_history_and_what_is_held(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

@@ -3,9 +3,17 @@ import { h } from "../ui/dom.js";
 
 const DEEPEST = 8;
 const SAFE = /^(https?:|mailto:)/i;
-/** Code, links, and the marks of emphasis with what they enclose; each ends in the line it begins in. */
-const PATTERN =
-  /(?<ticks>`+)(?<code>[^`]|[^`][^\n]*?[^`])\k<ticks>(?!`)|!?\[(?<label>[^\][\n]{0,500})\]\((?<target>[^()\s]{1,2000})\)|(?<bare>https?:\/\/[^\s<>()"']{1,2000})|(?<mark>\*\*|__|~~|\*|_)(?=\S)(?<inner>[^\n]{1,2000}?\S|\S)\k<mark>(?!\w)/g;
+/**
+ * Marks that are meant as they are, code, links, and the marks of emphasis with what they enclose; each ends in the line
+ * it begins in. Addresses have parentheses in pairs, and a sentence ends behind them.
+ */
+const PATTERN = new RegExp([
+  /\\(?<escaped>[*_`~|#$])/,
+  /(?<ticks>`+)(?<code>[^`]|[^`][^\n]*?[^`])\k<ticks>(?!`)/,
+  /!?\[(?<label>[^\][\n]{0,500})\]\((?<target>(?:[^()\s]|\([^()\s]*\)){1,2000})\)/,
+  /(?<bare>https?:\/\/(?:[^\s<>()"']|\([^\s<>()"']*\)){0,2000}(?:[^\s<>()"'.,;:!?*_~]|\([^\s<>()"']*\)))/,
+  /(?<mark>\*{1,3}|__|~~|_)(?=\S)(?<inner>[^\n]{1,2000}?\S|\S)\k<mark>(?!\w)/,
+].map(({ source }) => source).join("|"), "g");
 const TAGS = /** @type {const} */ ({ "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" });
 
 /**
@@ -34,9 +42,10 @@ export function inline(text, depth = 0) {
  * @param {Record<string, string | undefined>} groups
  * @param {string} before the character before it
  * @param {number} depth
- * @returns {Node | null}
+ * @returns {Node | string | null}
  */
 function made(groups, before, depth) {
+  if (groups.escaped !== undefined) return groups.escaped;
   if (groups.code !== undefined) return h("code", {}, groups.code);
   if (groups.target !== undefined) {
     const label = groups.label || groups.target;
@@ -44,6 +53,7 @@ function made(groups, before, depth) {
     return SAFE.test(groups.target) ? link(groups.target, inline(label, depth + 1)) : null;
   }
   if (groups.bare !== undefined) return link(groups.bare, [groups.bare]);
+  if (groups.mark === "***") return h("strong", {}, h("em", {}, inline(groups.inner ?? "", depth + 1)));
   const mark = /** @type {keyof typeof TAGS} */ (groups.mark);
   if (mark.startsWith("_") && /\w/.test(before)) return null; // snake_case
   return h(TAGS[mark], {}, inline(groups.inner ?? "", depth + 1));

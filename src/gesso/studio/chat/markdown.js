@@ -31,6 +31,8 @@ const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 6;
+/** Stands for a bar that is text of a cell. */
+const BAR = "\0";
 
 /** @type {Rule[]} */
 const RULES = [
@@ -112,7 +114,7 @@ function depthOf(line) {
 
 /** @type {Rule["take"]} */
 function table(lines, at, blocks) {
-  const cells = (/** @type {string} */ line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
+  const cells = (/** @type {string} */ line) => line.trim().replaceAll("\\|", BAR).replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim().replaceAll(BAR, "|"));
   const heads = cells(lines[at]).map((cell) => h("th", { scope: "col", dir: "auto" }, inline(cell)));
   const rows = [];
   let end = at + 2;
