@@ -73,6 +73,21 @@ def test_every_step_can_be_played_again(open_page: OpenPage, service: FakeServic
     page.get_by_text("1 of 48").wait_for()
 
 
+def test_what_is_played_until_it_catches_up_is_followed(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    service.events = [canvas_of([(30, "a", 0.0, True)], step) for step in (1, 2)]
+    page = ready(open_page(fake_url))
+    page.get_by_label("Your message").fill("x")
+    page.get_by_label("Your message").press("Enter")
+    page.get_by_text("2 of 48").wait_for()
+    page.get_by_role("button", name="Play").click()
+    page.get_by_text("1 of 48").wait_for()
+    page.get_by_role("button", name="Play").wait_for()
+    service.tickets[-1].send(canvas_of([(30, "c", 0.0, True)], 3))
+    page.get_by_text("3 of 48").wait_for()
+
+
 def test_the_history_of_a_position_by_pointer_and_by_keyboard(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:

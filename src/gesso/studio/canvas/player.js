@@ -81,6 +81,7 @@ export class Player {
     const wait = ((this.frames[this.index + 1]?.seconds ?? NaN) - this.frames[this.index].seconds) * 1000;
     if (!(wait >= 0)) {
       this.#pause();
+      this.follows = this.index === this.frames.length - 1; // it has caught up with an answer that is being written
       return;
     }
     this.timer = window.setTimeout(() => {
