@@ -31,6 +31,7 @@ def test_canvas_against_token_by_token_with_the_model(open_page: OpenPage, mini_
     assert found["Answer"][2] == "the same tokens"
     assert found["Tokens"] == ["4", "4", "\u00b10 (1.00\u00d7)"]
     assert found["Passes of the model"][1] == "4"
+    assert found["Canvases"] == ["1", "none", ""]
     assert found["diffusion.mode"] == ["the server's own", '"ar"', ""]
     expect(view.locator(".difference")).to_have_text("777", use_inner_text=True)
     expect(view.locator("figure")).to_have_count(4)

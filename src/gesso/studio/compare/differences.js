@@ -27,7 +27,7 @@ function figureRows(left, right) {
     ["Tokens", (one) => one.result?.completion_tokens ?? null, 0],
     ["Passes of the model", passesOf, 0],
     ["Tokens a pass", (one) => (one.result ? one.result.completion_tokens / Math.max(1, passesOf(one)) : null), 2],
-    ["Canvases", (one) => one.result?.denoising_steps.length ?? null, 0],
+    ["Canvases", (one) => (one.tokenByToken ? null : one.result?.denoising_steps.length ?? null), 0],
     ["Seconds", (one) => one.result?.seconds ?? null, 2],
     ["Seconds to the first text", (one) => one.blocks[0]?.seconds ?? null, 2],
     ["Tokens a second", (one) => (one.result?.seconds ? one.result.completion_tokens / one.result.seconds : null), 1],
