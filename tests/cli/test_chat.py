@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,28 @@ def test_a_plain_terminal_is_asked_too(gesso: Gesso, partner: Engine, monkeypatc
     outcome = gesso("chat", stdin=None)
     assert asked == ["> "]
     assert "Ctrl-D ends it" in outcome.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+@pytest.mark.parametrize(
+    ("pasted", "message"),
+    [(b"one\r\r/clear", "one\n\n/clear"), (b"/clear\r", "/clear"), (b'"""a\rb"""\r', "a\nb")],
+)
+def test_what_is_pasted_is_one_message(pasted: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = os.openpty()
+    code = "from gesso.cli import chat; chat._edit_lines(pasted=True); print('said', [chat._message(True)])"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while b"> " not in shown:
+        shown += os.read(ours, 1000)
+    os.write(ours, b"\x1b[200~" + pasted + b"\x1b[201~\r")
+    while b"]" not in shown.partition(b"said ")[2]:
+        shown += os.read(ours, 1000)
+    assert process.wait(timeout=60) == 0
+    os.close(ours)
+    assert f"said {[message]!r}" in shown.decode()
 
 
 def test_a_message_that_is_refused_is_forgotten(gesso: Gesso, partner: Engine) -> None:

@@ -66,8 +66,7 @@ def chat(
     asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     live = asks and is_screen(sys.stdout)
     if asks:
-        import readline  # noqa: F401  (gives input() its line editing)
-
+        _edit_lines(pasted=live)
         note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
     said, code = Conversation(system), 0
     attached = Attachments(None if server is not None else partner, options)
@@ -168,6 +167,19 @@ def _obey(command: str, rest: str, said: Conversation, attached: Attachments) ->
     return _wrapped(HELP if command == "/help" else f"no command {command}: {HELP}")
 
 
+def _edit_lines(*, pasted: bool) -> None:
+    """Gives `input` its line editing.
+
+    Args:
+        pasted: whether text that is pasted is one message however many lines it has, none of them a command. Python
+            switches that off, so that each line would be sent as it arrives.
+    """
+    import readline
+
+    if pasted:
+        readline.parse_and_bind("set enable-bracketed-paste on")
+
+
 def _wrapped(text: str) -> str:
     """`text` in lines as wide as the terminal."""
     return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
@@ -200,7 +212,7 @@ def _message(asks: bool) -> str | None:
     if line is None and asks:
         print()
     if line is None or not line.lstrip().startswith(FENCE):
-        return line
+        return line and line.strip("\n")  # the end of a line that was pasted
     lines, rest = list[str](), line.lstrip().removeprefix(FENCE)
     while FENCE not in rest:
         lines.append(rest)
