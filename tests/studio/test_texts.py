@@ -68,13 +68,17 @@ def test_markdown_makes_no_html_of_a_text(open_page: OpenPage, service: FakeServ
 
 def drawn_of(page: Any, text: str) -> str:
     """The HTML of a line of Markdown."""
-    code = "({ inline }, text) => { const part = document.createElement('p'); part.append(...inline(text)); return part.innerHTML; }"
+    code = """({ inline }, text) => {
+        const part = document.createElement("p");
+        part.append(...inline(text));
+        return part.innerHTML;
+    }"""
     return str(call(page, "chat/inline.js", code, text))
 
 
 def test_addresses_end_where_their_sentence_does(open_page: OpenPage, fake_url: str) -> None:
     page = open_page(fake_url)
-    link = "(text) => text.replace(/<a href=\"([^\"]*)\"[^>]*>([^<]*)<.a>/g, '[$2]{$1}')"
+    link = '(text) => text.replace(/<a href="([^"]*)"[^>]*>([^<]*)<.a>/g, \'[$2]{$1}\')'
     wiki = "https://example.org/Foo_(bar)"
     for text, shown in (
         ("See https://example.org/a.", "See [https://example.org/a]{https://example.org/a}."),
@@ -87,9 +91,7 @@ def test_addresses_end_where_their_sentence_does(open_page: OpenPage, fake_url: 
         assert page.evaluate(link, drawn_of(page, text)) == shown
 
 
-def test_marks_of_both_kinds_and_marks_that_are_meant(
-    open_page: OpenPage, service: FakeService, fake_url: str
-) -> None:
+def test_marks_of_both_kinds_and_marks_that_are_meant(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = open_page(fake_url)
     for text, shown in (
         ("***a b*** c", "<strong><em>a b</em></strong> c"),

@@ -19,7 +19,7 @@ import { alertUser, announce, clearAlert } from "./ui/announce.js";
 import { copyFor } from "./ui/copy.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
-import { pageControls } from "./ui/controls.js";
+import { fileButton, pageControls } from "./ui/controls.js";
 import { belowAnswers, following } from "./ui/follow.js";
 import { viewButtons } from "./ui/views.js";
 
@@ -216,9 +216,8 @@ function showCanvas(recording, running, heading) {
   panel.update(recording, running);
 }
 
-/** @param {File | undefined} file */
+/** @param {File} file */
 async function openTrace(file) {
-  if (!file) return;
   try {
     const recording = recordingOf(await file.text());
     if (chat.running) throw new Error("an answer is being written: stop it first");
@@ -240,11 +239,11 @@ function showNext() {
   }
 }
 
-/** What a link holds, and what a tab keeps. */
-function typed() {
-  const settings = form.fields.size ? form.texts() : shared.settings; // before the server has told its options
-  return { prompt: composer.prompt.value, system: system.value, tools: tools.value, model: model.value || shared.model, settings };
-}
+/** What a link holds, and what a tab keeps. Before the server has told what it has, some of it is not in the page yet. */
+const typed = () => ({
+  prompt: composer.prompt.value, system: system.value, tools: tools.value,
+  model: model.value || shared.model, settings: form.fields.size ? form.texts() : shared.settings,
+});
 
 function copyLink() {
   const said = chat.conversation.turns.findLast((turn) => turn.role === "user");
@@ -257,9 +256,8 @@ function copyLink() {
 }
 
 const view = {
-  api, choices, special,
+  api, choices, special, begin,
   failed: (/** @type {any} */ error, /** @type {() => void} */ again) => void failed(asFailure(error), again),
-  begin,
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };
 byId("view-edit").append(new Editor(view).element);
@@ -295,11 +293,7 @@ tools.value ||= shared.tools;
 addEventListener("hashchange", follow);
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
-byId("open-trace").addEventListener("click", () => byId("trace-file").click());
-byId("trace-file").addEventListener("change", (/** @type {any} */ event) => {
-  void openTrace(event.target.files[0]);
-  event.target.value = ""; // the same one may be chosen again
-});
+fileButton(byId("open-trace"), byId("trace-file"), (file) => void openTrace(file));
 keepWithTab(chat); // first: behind it the request of an answer that is being written is cut
 keepChoices(typed);
 pageControls();

@@ -23,3 +23,17 @@ export function pageControls() {
     closer.addEventListener("click", () => closer.closest("dialog")?.close());
   }
 }
+
+/**
+ * Makes a button open the browser's choice of files.
+ * @param {HTMLElement} opener
+ * @param {HTMLInputElement} input hidden
+ * @param {(file: File) => void} take is told of the one that was chosen
+ */
+export function fileButton(opener, input, take) {
+  opener.addEventListener("click", () => input.click());
+  input.addEventListener("change", () => {
+    if (input.files?.[0]) take(input.files[0]);
+    input.value = ""; // the same one may be chosen again
+  });
+}
