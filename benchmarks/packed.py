@@ -2,9 +2,9 @@
 
     python benchmarks/packed.py [--rows 1,4,16,64,256] [--size 2816] [--matrices 8] [--repeats 7] [--threads 1]
 
-For int8, int4 (groups of 64 and 32), NF4, NVFP4 and FP8: gesso's kernels, those that do without AMX where there is AMX,
-and dequantizing a tile at a time before each matmul (what is done where there is no kernel). For int4 in groups of 64
-also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx are installed, MatMulNBits
+For int8, int4 (groups of 64 and 32), NF4, NVFP4 and FP8: gesso's kernels, those of processors that have less than this
+one, and dequantizing a tile at a time before each matmul (what is done where there is no kernel). For int4 in groups of
+64 also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx are installed, MatMulNBits
 with 8-bit activations (`accuracy_level` 4). The ceiling is the same matmul with whole fp32 weights; a way is timed on
 several matrices in turn, in rounds that go through all ways. The JSON line at the end has errors, too: of rounding
 activations, and of the bits; and how fast weights are packed.
@@ -25,6 +25,7 @@ from rich.table import Table
 from torch import Tensor
 
 from gesso.kernels.host import packed
+from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.library import best_dot
 from gesso.nn.linear import linear
 from gesso.nn.quant.base import Format, dequantize, multiply_dequantized
@@ -38,6 +39,7 @@ FORMS: dict[str, Format] = {
     "int8": Int8(), "int4": Int4(), "int4-32": Int4(32), "nf4": NF4(), "nvfp4": NVFP4(), "fp8": FP8(),
 }  # fmt: skip
 GROUP = 64
+DOTS: tuple[Dot, ...] = ("amx", "vnni512", "vnni256", "avx2", "plain")
 Way = Callable[[Tensor], Tensor]
 
 
@@ -48,17 +50,13 @@ def ways(form: Format, weights: list[Tensor]) -> dict[str, list[Way]]:
         "gesso": [partial(packed.matmul, name=form.kernel, parts=p) for p in parts],
         "dequantized": [partial(multiply_dequantized, parts=p, form=form) for p in parts],
     }
-    if best_dot() == "amx" and form != FORMS["fp8"]:  # what processors without AMX do
-        found["gesso by vnni512"] = [partial(_by_vnni512, form, p) for p in parts]
+    for dot in DOTS[DOTS.index(best_dot()) + 1 :] if form != FORMS["fp8"] else ():  # what other processors do
+        found[f"gesso by {dot}"] = [partial(packed.matmul, name=form.kernel, parts=p, dot=dot) for p in parts]
     if form == FORMS["int4"]:
         found["torch int4pack"] = [_int4pack(weight) for weight in weights]
         if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
             found["onnxruntime"] = [_onnxruntime(weight) for weight in weights]
     return found
-
-
-def _by_vnni512(form: Format, parts: tuple[Tensor, ...], x: Tensor) -> Tensor:
-    return packed.matmul(x, form.kernel, parts, dot="vnni512")
 
 
 def _int4pack(weight: Tensor) -> Way:

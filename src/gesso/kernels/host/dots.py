@@ -40,25 +40,35 @@ def dot(build: Writer, kind: Dot, unsigned: Value, signed: Value, start: Value) 
         return build.own("llvm.x86.avx512.vpdpbusd.512", WHOLES, start, unsigned, signed)
     if kind == "vnni256":
         return build.own("llvm.x86.avx512.vpdpbusd.256", _HALF, start, unsigned, signed)
-    if kind == "avx2":
-        return build.add(start, sum_pairs(build, build.own(PAIRS, _WORDS, unsigned, signed)))
-    wide = vector(I32, 4 * count)
-    products = build.mul(build.zext(unsigned, wide), build.sext(signed, wide))
-    for first in range(4):
-        start = build.add(start, build.pick(products, products, range(first, 4 * count, 4)))
-    return start
+    return build.add(start, sum_pairs(build, multiply_pairs(build, kind, unsigned, signed)))
 
 
 def signed_dot(build: Writer, codes: Value, x: Value, start: Value) -> Value:
     """Returns what `dot` does, of signed bytes that are never -128, by AVX2: magnitudes, and what has their signs."""
     sizes = build.own("llvm.abs.v32i8", _NARROW, codes, constant(0, I1))
-    pairs = build.own(PAIRS, _WORDS, sizes, build.own("llvm.x86.avx2.psign.b", _NARROW, x, codes))
+    pairs = multiply_pairs(build, "avx2", sizes, build.own("llvm.x86.avx2.psign.b", _NARROW, x, codes))
     return build.add(start, sum_pairs(build, pairs))
 
 
-def sum_pairs(build: Writer, words: Value, weight: int = 1) -> Value:
-    """Adds up neighbours of 16 bits, times a weight, by AVX2."""
-    return build.own(SUMS, _HALF, words, constants([weight] * LANES, I16))
+def multiply_pairs(build: Writer, kind: Dot, unsigned: Value, signed: Value) -> Value:
+    """Returns sums of two products each of 32 unsigned and signed bytes, in 16 bits by AVX2 and in 32 by LLVM's own
+    words, which many processors have an instruction for."""
+    if kind == "avx2":
+        return build.own(PAIRS, _WORDS, unsigned, signed)
+    count = unsigned.type.count
+    first, second = build.zext(unsigned, vector(I16, count)), build.sext(signed, vector(I16, count))
+    even, odd = (
+        build.mul(*(build.sext(build.pick(x, x, range(i, count, 2)), vector(I32, count // 2)) for x in (first, second)))
+        for i in (0, 1)
+    )
+    return build.add(even, odd)
+
+
+def sum_pairs(build: Writer, pairs: Value, weight: int = 1) -> Value:
+    """Adds up two neighbours each of what `multiply_pairs` returns, those of 16 bits times a weight."""
+    if pairs.type == _WORDS:
+        return build.own(SUMS, _HALF, pairs, constants([weight] * LANES, I16))
+    return build.add(*(build.pick(pairs, pairs, range(i, pairs.type.count, 2)) for i in (0, 1)))
 
 
 def _halves(build: Writer, x: Value) -> list[Value]:

@@ -1,5 +1,4 @@
-"""Compiles the kernels for the processor at hand, once in a process: in 0.3 to 0.7 s for each format, by AMX in
-one to two."""
+"""Compiles the kernels for the processor at hand, once in a process: in one to three seconds for each format."""
 
 import ctypes
 import functools

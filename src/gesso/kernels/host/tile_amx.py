@@ -80,7 +80,7 @@ class AmxTile(TileSums):
         for part, own in enumerate(self.places(block)):
             made, rows = self._made(block, part), self.of_rows(block, part)
             for i, total in enumerate(sums):
-                self.ask_beside(block, part, i)
+                self.ask_beside(block, part, constant(i), turn=i)
                 products = self.read(made, WHOLES, constant(i * LANES))
                 sums[i] = self.added(total, products, self.add(own, constant(i)), rows)
         return sums

@@ -10,7 +10,7 @@ an fp32 lane, as in `tile_sums`, to the same bits.
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, LANES
-from gesso.kernels.host.dots import FLOATS, PAIRS, WHOLES, Dot, dot, raised, sum_pairs
+from gesso.kernels.host.dots import FLOATS, WHOLES, Dot, dot, multiply_pairs, raised, sum_pairs
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import I8, I16, I32, Loop, Value, constant, vector, zeros
 from gesso.kernels.host.tile_sums import TileSums
@@ -55,14 +55,16 @@ class DotTile(TileSums):
             start = self.sub(zeros(WHOLES), start)
         for word in range(words):
             self.ask_for(self.at(x, constant((_NEXT * LANES + word) * BLOCK), I8), 3)
-        for first in range(0, LANES, side):
-            place = self.at(codes, constant(first * BLOCK), I8)
-            multiply = self._multiply_pairs if self.kind == "avx2" else self._multiply
-            for i, made in enumerate(multiply(place, x, words, [start] * side), first):
-                self.ask_beside(block, part, i)
-                total = self.read(self.total, FLOATS, constant(i * LANES))
-                total = self.added(total, made, self.add(own, constant(i)), rows)
-                self.write(total, self.total, constant(i * LANES))
+        loop = Loop(self, constant(0), constant(LANES), step=side)
+        place = self.at(codes, self.mul(loop.index, constant(BLOCK)), I8)
+        multiply = self._multiply_pairs if self.kind in ("avx2", "plain") else self._multiply
+        for i, made in enumerate(multiply(place, x, words, [start] * side)):
+            row = self.add(loop.index, constant(i))
+            self.ask_beside(block, part, row, turn=i)
+            lane = self.mul(row, constant(LANES))
+            total = self.added(self.read(self.total, FLOATS, lane), made, self.add(own, row), rows)
+            self.write(total, self.total, lane)
+        loop.close()
 
     def _read_word(self, x: Value, word: int) -> Value:
         """Reads four activations of each row."""
@@ -84,20 +86,21 @@ class DotTile(TileSums):
         return made
 
     def _multiply_pairs(self, codes: Value, x: Value, words: int, made: list[Value]) -> list[Value]:
-        """Does so by AVX2, some words in 16 bits before they are added up in 32."""
+        """Does so without an instruction that adds up four: some words in pairs, then those."""
         halves = []
         for half in range(2):
             totals = [self.pick(each, each, range(half * self.width, (half + 1) * self.width)) for each in made]
             for begin in range(0, words, _TOGETHER):
                 for plane, weight in enumerate(_PLANES[: planes_of(self.layout, self.kind)]):
                     own = self.at(codes, constant(plane * chunk_of(self.kind) * BLOCK * LANES), I8)
-                    pairs = [zeros(vector(I16, 2 * self.width))] * len(made)
+                    kind = vector(I16 if self.kind == "avx2" else I32, 2 * self.width)
+                    pairs = [zeros(kind)] * len(made)
                     for word in range(begin, min(words, begin + _TOGETHER)):
                         place = constant(word * BLOCK + half * BLOCK // 2)
                         activations = self.read(x, vector(I8, BLOCK // 2), place)
                         for i, total in enumerate(pairs):
-                            product = self.own(PAIRS, total.type, self._four(own, i, word, self.width), activations)
-                            pairs[i] = self.add(total, product)
+                            four = self._four(own, i, word, self.width)
+                            pairs[i] = self.add(total, multiply_pairs(self, self.kind, four, activations))
                     totals = [self.add(t, sum_pairs(self, p, weight)) for t, p in zip(totals, pairs, strict=True)]
             halves.append(totals)
         return [self.pick(low, high, range(LANES)) for low, high in zip(*halves, strict=True)]

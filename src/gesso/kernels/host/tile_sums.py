@@ -32,18 +32,20 @@ class TileSums(TileWriter):
         self.total = self.at(self.held, self.mul(number, constant(TILE)), F32)
         """What blocks of chunks before have added up to."""
 
-    def ask_beside(self, block: Value, part: int, i: int) -> None:
+    def ask_beside(self, block: Value, part: int, row: Value, turn: int) -> None:
         """Asks memory for a line of the rows that follow beside the products of some rows of the matrix, a block's
         lines with a block's rows: many at once hold others up.
 
         Args:
-            i: the row that is multiplied.
+            row: that is multiplied.
+            turn: of it among those that are multiplied together.
         """
         bytes_ = LANES * BLOCK * self.layout.bits // 8
-        turn, each = part * LANES + i, LANES * self.parts * LINE // bytes_
+        each = LANES * self.parts * LINE // bytes_  # rows of a part that share a line
         if turn % each == 0:
-            line = self.add(self.mul(block, constant(bytes_)), constant(turn // each * LINE))
-            self.ask_for(self.at(self.following, line, I8), 2)
+            line = self.udiv(self.add(row, constant(part * LANES)), constant(each))
+            place = self.add(self.mul(block, constant(bytes_)), self.mul(line, constant(LINE)))
+            self.ask_for(self.at(self.following, place, I8), 2)
 
     def words_of(self, block: Value, part: int) -> Value:
         """Returns where the activations of a part of a block stand, four neighbours of each row at a time."""
