@@ -15,12 +15,14 @@ pytest.importorskip("llvmlite")
 AT_THE_EDGE = """
 import ctypes, mmap, torch
 from gesso.kernels.host import packed
+from gesso.kernels.host.library import best_dot
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 
 PAGE, held = mmap.PAGESIZE, []
+dots = {best_dot(), "vnni256"} if best_dot() in ("amx", "vnni512") else {best_dot()}  # wide registers, and others
 protect = ctypes.CDLL(None).mprotect
 protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -42,7 +44,9 @@ for form in (Int8(), Int4(), Int4(32), Int4(128), NF4(), NVFP4(), FP8()):
             moved = tuple(map(at_the_edge, parts))
             for count in (1, 2, 4, 17):
                 x = torch.randn(count, 64 * blocks)
-                assert torch.equal(packed.matmul(x, form.kernel, parts), packed.matmul(x, form.kernel, moved))
+                for dot in dots:
+                    found = packed.matmul(x, form.kernel, moved, dot=dot)
+                    assert torch.equal(packed.matmul(x, form.kernel, parts, dot=dot), found)
 """
 
 

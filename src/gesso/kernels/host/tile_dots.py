@@ -54,7 +54,7 @@ class DotTile(TileSums):
                 start = dot(self, self.kind, raised(BLOCK), self._read_word(x, word), start)
             start = self.sub(zeros(WHOLES), start)
         for word in range(words):
-            self.ask_for(self.at(x, constant((_NEXT * LANES + word) * BLOCK), I8), 3)
+            self.ask_for(self.at(x, constant((_NEXT * BLOCK // _WORD + word) * BLOCK), I8), 3)
         loop = Loop(self, constant(0), constant(LANES), step=side)
         place = self.at(codes, self.mul(loop.index, constant(BLOCK)), I8)
         multiply = self._multiply_pairs if self.kind in ("avx2", "plain") else self._multiply
