@@ -181,6 +181,7 @@ def test_what_is_pasted_is_one_message(pasted: bytes, message: str, monkeypatch:
     shown = b""
     while b"> " not in shown:
         shown += os.read(ours, 1000)
+    assert b"\x1b[?2004h" in shown  # the terminal is asked to say where what is pasted begins and ends
     os.write(ours, b"\x1b[200~" + pasted + b"\x1b[201~\r")
     while b"]" not in shown.partition(b"said ")[2]:
         shown += os.read(ours, 1000)

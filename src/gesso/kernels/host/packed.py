@@ -27,7 +27,7 @@ from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.pieces import is_tiled, sizes_of
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
-from gesso.kernels.host.tile_unpacking import tile_scratch_size
+from gesso.kernels.host.tile_writer import tile_scratch_size
 
 MULTIPLIED_ALONE, PLAIN_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 19, 1 << 18
 """Products, those by weights that are no whole numbers, and activations, that one thread is done with sooner than

@@ -9,7 +9,7 @@ from gesso.kernels.host.activations import BLOCK
 from gesso.kernels.host.dots import WIDTH, Dot, dot, raised, signed_dot
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import I1, I8, I32, Value, Writer, constant, vector, zeros
-from gesso.kernels.host.tile_unpacking import QUARTER
+from gesso.kernels.host.tile_writer import QUARTER
 
 
 class Chunk:

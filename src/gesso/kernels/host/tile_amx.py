@@ -11,7 +11,7 @@ from gesso.kernels.host.dots import FLOATS, WHOLES, Dot
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I8, Loop, Value, constant, zeros
 from gesso.kernels.host.tile_sums import TileSums
-from gesso.kernels.host.tile_unpacking import TILE
+from gesso.kernels.host.tile_writer import TILE
 
 SUMS, CODES, ROWS = 0, 4, 6
 """Tiles: of what comes out, of the matrix and of activations."""

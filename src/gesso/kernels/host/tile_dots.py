@@ -14,7 +14,7 @@ from gesso.kernels.host.dots import FLOATS, WHOLES, Dot, dot, multiply_pairs, ra
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import I8, I16, I32, Loop, Value, constant, vector, zeros
 from gesso.kernels.host.tile_sums import TileSums
-from gesso.kernels.host.tile_unpacking import chunk_of, planes_of
+from gesso.kernels.host.tile_writer import chunk_of, planes_of
 
 _SIDE: dict[Dot, int] = {"vnni512": 16, "vnni256": 4, "avx2": 4, "plain": 4}
 """Rows of the matrix that are multiplied at a time: as many sums as there are registers."""

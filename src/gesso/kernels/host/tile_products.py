@@ -18,8 +18,8 @@ from gesso.kernels.host.pieces import Run
 from gesso.kernels.host.tile_amx import AmxTile, write_tile_shapes
 from gesso.kernels.host.tile_dots import DotTile
 from gesso.kernels.host.tile_rows import FEW, RowWriter
-from gesso.kernels.host.tile_scales import UnpackWriter
-from gesso.kernels.host.tile_unpacking import TOGETHER, chunk_of
+from gesso.kernels.host.tile_unpacking import UnpackWriter
+from gesso.kernels.host.tile_writer import TOGETHER, chunk_of
 from gesso.kernels.host.words import MATRIX, OUT, ROW, SIZE, word_of
 
 

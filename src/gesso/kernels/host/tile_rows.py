@@ -16,7 +16,7 @@ from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, constant, vector, zeros
 from gesso.kernels.host.row_chunks import Chunk
 from gesso.kernels.host.tile_scales import ScalesWriter
-from gesso.kernels.host.tile_unpacking import CHUNK, TILE
+from gesso.kernels.host.tile_writer import CHUNK, TILE
 
 FEW = (4, 2, 1)
 """Rows of activations that are multiplied without tiles."""

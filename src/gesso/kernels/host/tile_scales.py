@@ -5,13 +5,10 @@ W numbers of 32 bits that a register holds
 
 from typing import Any
 
-from llvmlite import ir
-
-from gesso.kernels.host.activations import BLOCK, LANES
-from gesso.kernels.host.dots import Dot, raised
-from gesso.kernels.host.layouts import Layout, e4m3, nibbles
+from gesso.kernels.host.activations import LANES
+from gesso.kernels.host.layouts import e4m3
 from gesso.kernels.host.llvm_ir import F32, I8, I16, I32, Loop, Value, constant, constants, vector, zeros
-from gesso.kernels.host.tile_unpacking import TileWriter, chunk_of, planes_of
+from gesso.kernels.host.tile_writer import TileWriter
 
 
 class ScalesWriter(TileWriter):
@@ -116,31 +113,3 @@ class ScalesWriter(TileWriter):
             for word in range(start, start + together)
         ]
         return self.pick(first, second, lanes)
-
-
-class UnpackWriter(ScalesWriter):
-    """Writes the kernel that unpacks a chunk of sixteen rows: their codes, a byte each, by blocks and rows, and scales
-    and offsets by parts of blocks and rows."""
-
-    def __init__(self, module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
-        super().__init__(module, name, layout, kind, 4, 5)
-        codes, scales, third, scratch = self.made.args[:4]
-        self.take(scratch, *self.made.args[4:])
-        width = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
-        self.spread(scales, third)
-        count, is_raised = constant(LANES), layout.signed and kind != "amx"
-        if layout.bits == 8 and not is_raised:  # read where they are, but for those of rows that are not there
-            count = self.select(self.is_whole(), constant(0), count)
-        rows = Loop(self, constant(0), count)
-        row = self.at(codes, self.mul(self.row(rows.index), width), I8)
-        loop = Loop(self, self.begin, self.end)
-        near = self.mul(self.sub(loop.index, self.begin), constant(LANES))
-        place = self.mul(self.add(near, rows.index), constant(BLOCK))
-        unpacked = layout.codes(self, row, loop.index)
-        unpacked = self.xor(unpacked, raised(BLOCK)) if is_raised else unpacked
-        planes = [unpacked] if planes_of(layout, kind) == 1 else [*nibbles(self, unpacked)]
-        for i, plane in enumerate(planes):
-            self.write(plane, self.codes, self.add(place, constant(i * chunk_of(kind) * BLOCK * LANES)))
-        loop.close()
-        rows.close()
-        self.ret_void()

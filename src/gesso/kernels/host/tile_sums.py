@@ -14,7 +14,7 @@ from gesso.kernels.host.dots import FLOATS, Dot
 from gesso.kernels.host.layouts import Layout
 from gesso.kernels.host.llvm_ir import F32, I8, I32, Loop, Value, constant, vector
 from gesso.kernels.host.pieces import LINE
-from gesso.kernels.host.tile_unpacking import TILE, TileWriter
+from gesso.kernels.host.tile_writer import TILE, TileWriter
 
 
 class TileSums(TileWriter):
