@@ -14,10 +14,12 @@ if importlib.util.find_spec("llvmlite") is None:
 
 from llvmlite import ir
 
-from gesso.kernels.host import amx, amx_library, library, packed
+from gesso.kernels.host import library, mix, packed
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.llvm_ir import F32, I8, I16, I32, I64, POINTER, VOID, Loop, Writer, constant, vector, zeros
 from gesso.kernels.host.mix import ByteMixture
+from gesso.kernels.host.mixing_weights import ROWS as ROWS_TOGETHER
+from gesso.kernels.host.mixing_weights import TOP
 from kernels.packed_forms import ROWS, bound, forms, levels, random
 
 
@@ -180,14 +182,15 @@ def defined_kernels(name: str, kind: Dot) -> library.Kernels:
         return library.kernels.__wrapped__(name, kind)
 
 
-TILE_MIXING = amx_library.tile_mixing
+DOTS: list[Dot] = ["amx", "vnni512", "vnni256", "avx2", "plain"]
+MIXING = mix.mixing
 
 
 @functools.cache
-def defined_mixing() -> amx_library.TileMixing:
+def defined_mixing(kind: Dot) -> mix.Mixing:
     with pytest.MonkeyPatch.context() as patch:
         with_definitions(patch)
-        return TILE_MIXING.__wrapped__()
+        return MIXING.__wrapped__(kind)
 
 
 @forms
@@ -208,29 +211,40 @@ def test_instructions_that_this_processor_may_lack_are_used_as_they_are_defined(
         assert torch.equal(found, packed.matmul(x, form.kernel, parts, dot="plain"))
 
 
-def mixed(weights: torch.Tensor, factors: torch.Tensor, codes: torch.Tensor) -> ByteMixture:
-    found = ByteMixture(len(weights), codes.shape[1])
+def mixed(weights: torch.Tensor, factors: torch.Tensor, codes: torch.Tensor, kind: Dot) -> ByteMixture:
+    found = ByteMixture(len(weights), codes.shape[1], kind)
     found.add(weights, factors, codes)
     return found
 
 
-@pytest.mark.parametrize("defined", [True, False], ids=["by definition", "by AMX"])
-@pytest.mark.parametrize(("count", "table", "width"), [(21, 100, 64), (5, 33, 128), (3, 1100, 64), (16, 32, 64)])
+def mix_bound(weights: torch.Tensor, factors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """Half a scale for each row of the table, and the rounding of sums."""
+    products, bound = weights.double() * factors.double(), torch.zeros(len(weights), codes.shape[1], dtype=torch.double)
+    for part, rows in zip(products.split(ROWS_TOGETHER, dim=1), codes.split(ROWS_TOGETHER), strict=True):
+        scale = part.abs().amax(dim=1, keepdim=True) / TOP
+        bound += 0.501 * scale * rows.abs().double().sum(dim=0)
+    return bound + 2.0**-20 * products.abs() @ codes.abs().double()
+
+
+@pytest.mark.parametrize("defined", [True, False], ids=["by definition", "as it is"])
+@pytest.mark.parametrize("kind", ["amx", "vnni512", "vnni256"])
+@pytest.mark.parametrize(("count", "table", "width"), [(21, 100, 64), (5, 33, 128), (3, 1100, 64), (16, 512, 64)])
 def test_rows_of_bytes_are_mixed(
-    count: int, table: int, width: int, defined: bool, monkeypatch: pytest.MonkeyPatch
+    count: int, table: int, width: int, kind: Dot, defined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixteen bits of a weight count; a mixture's bits are its own; what was mixed before is shrunk."""
+    """All instructions make the same bits; a mixture's are its own; what was mixed before is shrunk."""
     if defined:
-        monkeypatch.setattr(amx_library, "tile_mixing", defined_mixing)
-    elif not amx.available():
-        pytest.skip("this processor has no AMX")
-    weights, factors = random(count, table + 7).abs()[:, :table], random(table, seed=1).abs()
-    codes = (random(table, width, seed=2) * 40).clamp(-127, 127).to(torch.int8)
-    products = weights.double() * factors.double()
-    exact, bound = products @ codes.double(), 2.0**-16 * products @ codes.abs().double()
-    found = mixed(weights, factors, codes)
+        monkeypatch.setattr(mix, "mixing", lambda kind: MIXING(kind) if kind == "avx2" else defined_mixing(kind))
+    elif DOTS.index(kind) < DOTS.index(library.best_dot()):
+        pytest.skip("this processor has no such instruction")
+    weights, factors = random(count, table + 7)[:, :table], random(table, seed=1).abs()
+    weights[0, :3], factors[7] = torch.tensor([1e30, -1e-30, 0.0]), -1.0
+    codes = (random(table, width, seed=2) * 60).clamp(-128, 127).to(torch.int8)
+    exact, bound = (weights.double() * factors) @ codes.double(), mix_bound(weights, factors, codes)
+    found = mixed(weights, factors, codes, kind)
     assert ((found.take() - exact).abs() <= bound).all()
-    rows = [mixed(row[None], factors, codes).take()[0] for row in weights]
+    assert torch.equal(found.take(), mixed(weights, factors, codes, "avx2").take())
+    rows = [mixed(row[None], factors, codes, kind).take()[0] for row in weights]
     assert torch.equal(found.take(), torch.stack(rows))
     shrink = torch.rand(count, 1, generator=torch.Generator().manual_seed(3))
     before = found.take().clone()
@@ -240,3 +254,16 @@ def test_rows_of_bytes_are_mixed(
     assert torch.equal(found.take(), before * shrink)
     found.add(weights, factors, codes)
     assert ((found.take() - exact * (1 + shrink.double())).abs() <= 2 * bound).all()
+
+
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+def test_a_weight_that_is_not_finite_is_seen_in_its_mixture_alone(bad: float) -> None:
+    weights, codes = random(3, 300).abs(), torch.ones(300, 64, dtype=torch.int8)
+    weights[1, 270] = bad
+    found = mixed(weights, torch.ones(300), codes, library.best_dot()).take()
+    assert found.isfinite().all(dim=1).tolist() == [True, False, True]
+
+
+def test_weights_too_small_to_be_divided_by_weigh_nothing() -> None:
+    weights, codes = torch.full((2, 256), 2.0**-110), torch.full((256, 64), 100, dtype=torch.int8)
+    assert not mixed(weights, torch.ones(256), codes, library.best_dot()).take().any()

@@ -10,7 +10,6 @@ from gesso.kernels.host.bfloat16_columns import write_copy, write_multiply_colum
 from gesso.kernels.host.bfloat16_tiles import write_multiply, write_turn
 from gesso.kernels.host.compilation import compile_arrays
 from gesso.kernels.host.threads import Work, work_of
-from gesso.kernels.host.tile_mixing import write_mix_tiles, write_split_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +30,3 @@ def bfloat16_tiles(turned: bool) -> BFloat16Tiles:
     (write_multiply_columns if turned else write_multiply)(module, "multiply")
     made = compile_arrays(module, {"lay_out": (1, 3, 0), "multiply": (1, 3, 0)})
     return BFloat16Tiles(**{name: work_of(kernel) for name, kernel in made.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class TileMixing:
-    """Holds the compiled kernels of `tile_mixing`."""
-
-    split: Work
-    mix: Work
-
-
-@functools.cache
-def tile_mixing() -> TileMixing:
-    """Compiles the kernels of `tile_mixing`."""
-    amx.available()  # asks the system for its registers
-    module = ir.Module("gesso_tile_mixing")
-    write_split_weights(module, "split")
-    write_mix_tiles(module, "mix")
-    made = compile_arrays(module, {"split": (1, 3, 0), "mix": (1, 3, 0)})
-    return TileMixing(**{name: work_of(kernel) for name, kernel in made.items()})

@@ -1,19 +1,53 @@
-"""Mixes rows of a table of bytes on a CPU, by AMX (see `tile_mixing`).
+"""Mixes rows of a table of bytes on a CPU (see `mixing_writer`).
 
 N mixtures   V rows of the table   D its columns
 """
 
+import functools
 from array import array
+from dataclasses import dataclass
 
 import torch
+from llvmlite import ir
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.kernels.host import amx
+from gesso.kernels.host.compilation import compile_arrays
+from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.library import best_dot
+from gesso.kernels.host.mixing_rows import MixRows
+from gesso.kernels.host.mixing_tiles import MixTiles
+from gesso.kernels.host.mixing_weights import PARTS, ROWS, STEP, write_split_weights
+from gesso.kernels.host.mixing_writer import COLUMNS
 from gesso.kernels.host.openmp import take_units
-from gesso.kernels.host.tile_mixing import COLUMNS, ROWS, TILE
+from gesso.kernels.host.threads import Work, work_of
 
 TOGETHER = 1024
-"""Rows of the table that are mixed at a time: weights of 256 mixtures are 1 MiB then, and stay in a core's cache."""
+"""Rows of the table that are mixed at a time: weights of 256 mixtures are 512 KiB then, and stay in a core's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """Holds the compiled kernels."""
+
+    split: Work
+    mix: Work
+
+
+@functools.cache
+def mixing(kind: Dot) -> Mixing:
+    """Compiles the kernels."""
+    if kind == "amx":
+        amx.available()  # asks the system for its registers
+    module = ir.Module(f"gesso_mixing_{kind}")
+    write_split_weights(module, "split", kind)
+    if kind == "amx":
+        MixTiles(module, "mix")
+    else:
+        MixRows(module, "mix", kind)
+    made = compile_arrays(module, {"split": (1, 3, 0), "mix": (1, 3, 0)})
+    return Mixing(**{name: work_of(kernel) for name, kernel in made.items()})
 
 
 def mixes(codes_VD: Tensor) -> bool:
@@ -23,25 +57,27 @@ def mixes(codes_VD: Tensor) -> bool:
         and codes_VD.is_contiguous()
         and codes_VD.shape[1] % COLUMNS == 0
         and codes_VD.is_cpu
-        and amx.available()
+        and best_dot() != "plain"  # a library's products of floats may be faster there
     )
 
 
 class ByteMixture:
-    """Adds up rows of a table, each times its factor and a weight, in fp32; of the product of these 16 bits count."""
+    """Adds up rows of a table, each times its factor and a weight, in fp32; of the product of these 16 bits count,
+    relative to the largest one of `ROWS` rows."""
 
-    def __init__(self, count: int, width: int) -> None:
-        groups = -(-count // amx.SIDE)
-        self._count = count
-        self._sums = torch.zeros(width // COLUMNS, groups, 4, amx.SIDE, amx.SIDE, dtype=torch.float32, device="cpu")
+    def __init__(self, count: int, width: int, kind: Dot | None = None) -> None:
+        self._count, self._kind = count, kind or best_dot()
+        padded, blocks = -(-count // amx.SIDE) * amx.SIDE, TOGETHER // ROWS
+        self._sums = torch.zeros(width // COLUMNS, padded, COLUMNS, dtype=torch.float32, device="cpu")
+        # Mixtures that fill up the last group have no weights.
+        self._parts = torch.zeros(padded // amx.SIDE * TOGETHER // STEP * PARTS, dtype=torch.int8, device="cpu")
+        self._scales = torch.zeros(padded * blocks, dtype=torch.float32, device="cpu")
+        self._starts = torch.zeros(padded * blocks, dtype=torch.int32, device="cpu")
 
     def shrink(self, factors_N1: Tensor) -> None:
         """Multiplies what there is by a factor of each mixture."""
-        if (factors_N1 == 1).all():
-            return
-        padded = torch.ones(self._sums.shape[1] * amx.SIDE, dtype=torch.float32, device="cpu")
-        padded[: self._count] = factors_N1[:, 0]
-        self._sums.mul_(padded.view(-1, 1, amx.SIDE, 1))
+        if not (factors_N1 == 1).all():
+            self._sums[:, : self._count].mul_(factors_N1)
 
     def add(self, weights_NV: Tensor, factors_V: Tensor, codes_VD: Tensor) -> None:
         """Adds rows of the table; weights are fp32 and lie side by side in a row."""
@@ -50,17 +86,16 @@ class ByteMixture:
             self._add(weights_NV[:, part], factors_V[part], codes_VD[part])
 
     def _add(self, weights_NV: Tensor, factors_V: Tensor, codes_VD: Tensor) -> None:
-        from gesso.kernels.host.amx_library import tile_mixing
-
-        (table, width), groups, kernels = codes_VD.shape, self._sums.shape[1], tile_mixing()
-        parts = torch.empty(groups * -(-table // ROWS) * 2 * TILE, dtype=torch.int8, device="cpu")
-        held, threads = [tensor.data_ptr() for tensor in (weights_NV, factors_V, parts)], torch.get_num_threads()
-        split = array("q", [*held, table, weights_NV.stride(0)])
+        (table, width), kernels, threads = codes_VD.shape, mixing(self._kind), torch.get_num_threads()
+        if gap := -table % ROWS:
+            weights_NV, factors_V = F.pad(weights_NV, (0, gap)), F.pad(factors_V, (0, gap))
+        places = [tensor.data_ptr() for tensor in (weights_NV, factors_V, self._parts, self._scales, self._starts)]
+        split = array("q", [*places, table + gap, weights_NV.stride(0)])
         take_units(kernels.split, split.buffer_info()[0], self._count, threads)
-        held = [tensor.data_ptr() for tensor in (parts, codes_VD, self._sums)]
-        mix = array("q", [*held, groups, table, width])
+        places = [*places[2:], codes_VD.data_ptr(), self._sums.data_ptr()]
+        mix = array("q", [*places, self._count, table, width])
         take_units(kernels.mix, mix.buffer_info()[0], width // COLUMNS, threads)
 
     def take(self) -> Tensor:
         """Returns the mixtures, [N, D]."""
-        return self._sums.permute(1, 3, 0, 2, 4).flatten(0, 1).flatten(1)[: self._count]
+        return self._sums.permute(1, 0, 2).flatten(1)[: self._count]

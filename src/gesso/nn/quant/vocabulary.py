@@ -38,7 +38,8 @@ large as those of a whole table."""
 
 WIDE, WIDE_TILE = 1024, 744
 """Hidden states from this size on are mixed by so many rows at a time, and sums go on in place: a third faster. Smaller
-ones have sums that do not depend on how many rows there are (see `row_alignment`)."""
+ones have sums that do not depend on how many rows there are (see `row_alignment`). Bytes are mixed as they are where
+there is a kernel (`_ByteMixture`), whatever the size."""
 
 
 class QuantizedVocabulary(Vocabulary):
@@ -104,7 +105,7 @@ class QuantizedVocabulary(Vocabulary):
         return _PackedSlice(tuple(part[begin:end] for part in self.parts), self.form, self.dtype, self.width)
 
     def mixture(self, hidden_ND: Tensor) -> Mixture:
-        if self.width >= WIDE and self.form.kernel == "int8" and on_host(hidden_ND, self.parts, self.form):
+        if self.form.kernel == "int8" and on_host(hidden_ND, self.parts, self.form):
             from gesso.kernels.host.mix import mixes
 
             if mixes(self.parts[0]):
@@ -143,7 +144,7 @@ class QuantizedVocabulary(Vocabulary):
 
 
 class _ByteMixture(Mixture):
-    """Adds up rows of a table of bytes as they are, by AMX."""
+    """Adds up rows of a table of bytes as they are."""
 
     def __init__(self, rows: int, width: int, device: torch.device) -> None:
         from gesso.kernels.host.mix import ByteMixture
