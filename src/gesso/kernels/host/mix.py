@@ -21,10 +21,12 @@ from gesso.kernels.host.mixing_tiles import MixTiles
 from gesso.kernels.host.mixing_weights import PARTS, ROWS, STEP, write_split_weights
 from gesso.kernels.host.mixing_writer import COLUMNS
 from gesso.kernels.host.openmp import take_units
-from gesso.kernels.host.threads import Work, work_of
+from gesso.kernels.host.threads import Work, fixed_threads, product_threads, share_units, work_of
 
 TOGETHER = 1024
 """Rows of the table that are mixed at a time: weights of 256 mixtures are 512 KiB then, and stay in a core's cache."""
+SPLIT_ALONE, MIXED_ALONE = 1 << 16, 1 << 22
+"""Weights, and products, that one thread is done with sooner than others could be asked to help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,17 @@ class ByteMixture:
             self._add(weights_NV[:, part], factors_V[part], codes_VD[part])
 
     def _add(self, weights_NV: Tensor, factors_V: Tensor, codes_VD: Tensor) -> None:
-        (table, width), kernels, threads = codes_VD.shape, mixing(self._kind), torch.get_num_threads()
+        (table, width), kernels = codes_VD.shape, mixing(self._kind)
+        share, size = share_units if fixed_threads() else take_units, self._count * table
         if gap := -table % ROWS:
             weights_NV, factors_V = F.pad(weights_NV, (0, gap)), F.pad(factors_V, (0, gap))
         places = [tensor.data_ptr() for tensor in (weights_NV, factors_V, self._parts, self._scales, self._starts)]
         split = array("q", [*places, table + gap, weights_NV.stride(0)])
-        take_units(kernels.split, split.buffer_info()[0], self._count, threads)
+        share(kernels.split, split.buffer_info()[0], self._count, product_threads() if size > SPLIT_ALONE else 1)
         places = [*places[2:], codes_VD.data_ptr(), self._sums.data_ptr()]
         mix = array("q", [*places, self._count, table, width])
-        take_units(kernels.mix, mix.buffer_info()[0], width // COLUMNS, threads)
+        threads = product_threads() if size * width > MIXED_ALONE else 1
+        share(kernels.mix, mix.buffer_info()[0], width // COLUMNS, threads)
 
     def take(self) -> Tensor:
         """Returns the mixtures, [N, D]."""
