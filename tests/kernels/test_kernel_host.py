@@ -146,6 +146,28 @@ def test_groups_are_multiplied_by_their_own_matrix(form: Format) -> None:
         assert torch.equal(packed.matmul(x, form.kernel, stacked, ends, dot=kind), torch.cat(expected))
 
 
+@forms
+@pytest.mark.parametrize("alone", [1 << 18, 0], ids=["one thread", "threads"])
+@pytest.mark.parametrize("kind", kinds())
+def test_rows_that_groups_share_are_told_and_need_not_be_laid_out(
+    form: Format, kind: Dot, alone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of all sizes that are cut otherwise: few rows, tiles, and some rows beyond a tile."""
+    monkeypatch.setattr(packed, "ROUNDED_ALONE", alone)
+    x, sizes = random(9, WIDTH), (0, 1, 3, 5, 16, 17, 18, 19, 20, 21, 35, 36)
+    matrices = [form.quantize(random(18, WIDTH, seed=i)) for i in range(len(sizes))]
+    parts = tuple(torch.stack(part) for part in zip(*matrices, strict=True))
+    ends = torch.tensor(sizes).cumsum(0)
+    sources = torch.randint(9, (int(ends[-1]),), generator=torch.Generator().manual_seed(2))
+    found = packed.matmul(x, form.kernel, parts, ends, sources, dot=kind)
+    assert torch.equal(found, packed.matmul(x[sources], form.kernel, parts, ends, dot=kind))
+    begin = 0
+    for own, end in zip(matrices, ends.tolist(), strict=True):
+        for row in range(begin, end):
+            assert torch.equal(found[row], packed.matmul(x[sources[row], None], form.kernel, own, dot=kind)[0])
+        begin = end
+
+
 def test_no_rows_give_no_rows() -> None:
     parts = Int8().quantize(random(8, 64))
     assert packed.matmul(random(0, 64), "int8", parts).shape == (0, 8)

@@ -24,7 +24,7 @@ from gesso.nn.training_norms import add_attended, add_branches, turn_heads
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
-from gesso.kernels.host import normed, trained
+from gesso.kernels.host import row_jobs, trained
 
 pytestmark = pytest.mark.numbers
 EPS, FACTOR = 1e-6, 0.7
@@ -173,7 +173,7 @@ def test_no_bit_depends_on_the_number_of_threads(
     name: str, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function, _, inputs = case(name, 200, 64)
-    monkeypatch.setattr(normed, "ALONE", 0)
+    monkeypatch.setattr(row_jobs, "ALONE", 0)
     found = []
     for count in (1, 2, 3):
         threads(count)

@@ -7,8 +7,6 @@ a CUDA graph is to a GPU. Steps are the kernels that the layers' `forward` calls
     M rows   D hidden   H query heads   G key heads   K head size   F expert width   E experts, of which k are chosen
 """
 
-import struct
-import sys
 from array import array
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -16,6 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from gesso.kernels.host.row_jobs import float_bits
 from gesso.kernels.host.threads import product_threads
 from gesso.models.block import Block
 from gesso.nn.attention import Attention
@@ -212,7 +211,7 @@ class LayerSteps:
             assert kernel is not None
             if by_pieces:
                 number = len(pieces) // 4
-                listed = self.call(kernel, (x_MD, blocks, 0, number, *rounded.places, pieces.buffer_info()[0]))
+                listed = self.call(kernel, (x_MD, blocks, 0, number, *rounded.places, pieces.buffer_info()[0], 0))
                 counted.append(listed.buffer_info()[0] + 8 * 4)
             else:
                 self.call(kernel, (x_MD, blocks, 0, count, *rounded.places))
@@ -238,11 +237,6 @@ class LayerSteps:
         """Lists a step (see `kernels.host.steps`)."""
         self._held.append(words)
         self.steps.extend((work, words.buffer_info()[0], units, shared))
-
-
-def float_bits(number: float) -> int:
-    """Returns the bits of a number in fp32."""
-    return int.from_bytes(struct.pack("=f", number), sys.byteorder)
 
 
 def can_list(block: Block) -> bool:

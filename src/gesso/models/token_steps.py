@@ -12,9 +12,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gesso.config import AttentionKind
+from gesso.kernels.host.row_jobs import float_bits
 from gesso.models.block import Block
 from gesso.models.cache import SequenceCache
-from gesso.models.layer_steps import float_bits
 from gesso.models.listed_layers import Angles, Layers, ListedLayers
 from gesso.nn.attention import Attention
 

@@ -4,14 +4,14 @@ N tokens   k experts of each   D hidden   E experts
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from gesso.nn.fused_norms import mix_neighbours
 from gesso.nn.gated_gelu import gated_gelu
-from gesso.nn.mixtures import mix_sorted
+from gesso.nn.grouped_products import sorted_layout
+from gesso.nn.mixtures import weighted
 from gesso.nn.row_alignment import ALIGNMENTS
 
 FEW_CHOICES = 64
@@ -43,11 +43,10 @@ def mix_on_host(
     if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, num_experts // 2):
         return _mix_few(x_ND, weights_Nk, experts_Nk, kernel, gate_up, down)
 
-    def product(rows_MD: Tensor, ends_E: Tensor, parts: Sequence[Tensor]) -> Tensor:
-        return matmul(rows_MD, kernel, parts, ends_E)
-
-    first, second = (partial(product, parts=parts) for parts in (gate_up, down))
-    return mix_sorted(x_ND, weights_Nk, experts_Nk, num_experts, first, second)
+    sources_M, slots_M, ends_E = sorted_layout(experts_Nk, num_experts)
+    gate, up = matmul(x_ND, kernel, gate_up, ends_E, sources_M).chunk(2, dim=-1)
+    out_MD = matmul(gated_gelu(gate, up), kernel, down, ends_E)
+    return weighted(out_MD, slots_M.view(experts_Nk.shape), weights_Nk)
 
 
 def _mix_few(

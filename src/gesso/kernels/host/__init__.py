@@ -7,14 +7,15 @@ what the rest of gesso calls.)
 `tile_unpacking`, `tile_sums` (`tile_amx`, `tile_dots`) and `row_chunks`, `tile_rows` -> `tile_products`,
 `float_products` (activations that are not rounded), `scans`, `packing` -> `library` and `gradients` (training:
 `norm_gradients`, `block_gradients`, `gated`, `mixtures`, `softmax`, `narrow_softmax`, `head_layouts`), which compile by
-`compilation` and keep what was compiled in an `object_cache`; `threads`, `team` (helpers), `openmp` (PyTorch's threads)
-and `calls` (several products as one job). `packed` (multiply) and `pack` call them. `compositions`, `pair_lists` and
-`refinements` compute what automata are made of; `norms`, `normed`, `gated`, `choices` (of experts), `expert_groups`
-(rows by expert) and `one_query` (attention) what stands between products, `online_softmax` what is made of the
-vocabulary's scores, by `exponential`; `mix` mixes rows of a table of bytes (`mixing_weights`, `mixing_writer` ->
-`mixing_rows`, `mixing_tiles`); `steps` and `step_kernels` a list of calls and jobs, one after the other. `bfloat16`
-multiplies numbers that are not packed, by `bfloat16_products` over `bfloat16_slabs` (what each thread computes), and
-`bfloat16_amx` by `bfloat16_tiles` and `bfloat16_columns`, which `amx_library` compiles.
+`compilation` and keep what was compiled in an `object_cache`; `threads`, `team` (helpers), `openmp` (PyTorch's
+threads), `calls` (several products as one job) and `row_jobs` (rows of one kernel). `packed` (multiply) and `pack` call
+them. `compositions`, `pair_lists` and `refinements` compute what automata are made of; `norms`, `normed`, `gated`,
+`choices` (of experts), `expert_groups` (rows by expert) and `one_query` (attention) what stands between products,
+`online_softmax` what is made of the vocabulary's scores, by `exponential`; `mix` mixes rows of a table of bytes
+(`mixing_weights`, `mixing_writer` -> `mixing_rows`, `mixing_tiles`); `steps` and `step_kernels` a list of calls and
+jobs, one after the other. `bfloat16` multiplies numbers that are not packed, by `bfloat16_products` over
+`bfloat16_slabs` (what each thread computes), and `bfloat16_amx` by `bfloat16_tiles` and `bfloat16_columns`, which
+`amx_library` compiles.
 """
 
 import functools

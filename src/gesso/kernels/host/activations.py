@@ -47,10 +47,12 @@ _WORD = 4
 """Neighbours that stay side by side where rows are turned."""
 
 
-def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves) -> None:
+def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves, few: int) -> None:
     """Writes `name(x, blocks, begin, end, codes, scales, sums)`, which rounds rows `begin` to `end` and writes them
-    turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces)` gives each
-    piece (see `pieces`) a group of its own; its rows of x are as many as come out.
+    turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces, sources)` gives
+    each piece (see `pieces`) a group of its own; the row of x of each row that comes out stands in sources int64, or is
+    as many where these are null. Rows of a piece are written as its kernel reads them: turned, or, few of them, not.
+    `name_shared(words, thread, begin, end)` does so as well, and is given the other arguments, in order, as words.
 
     Args of the kernels: x float [M, 64 G], blocks G; codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16],
     sums float [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for
@@ -60,83 +62,121 @@ def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves) ->
     Args:
         parts: of a block, each with a sum of its own.
         halves: the features of a block that stand first, and the others; None for all in order.
+        few: rows of a piece, at most, that are read side by side.
     """
     build = Writer(module, name, VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER])
     x, blocks, begin, end, *places = build.made.args
     rows = Loop(build, begin, end)
     group, lane = (divided(rows.index, constant(GROUP)) for divided in (build.udiv, build.urem))
-    _turn_row(build, (x, blocks), (rows.index, group, lane), places, parts, halves)
+    block = Loop(build, constant(0), blocks)
+    written = _Block(build, (x, blocks), rows.index, (group, lane, block.index), places)
+    written.write_side_by_side(halves)
+    written.write_turned()
+    written.write_scales(parts)
+    block.close()
     rows.close()
     build.ret_void()
-    build = Writer(module, f"{name}_pieces", VOID, [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, POINTER])
-    x, blocks, begin, end, *places, pieces = build.made.args
+    build = Writer(module, f"{name}_pieces", VOID, [POINTER, *[I64] * 3, *[POINTER] * 5])
+    x, blocks, begin, end, *places, pieces, sources = build.made.args
+    own, is_own = build.alloca(I64), build.icmp_unsigned("==", build.ptrtoint(sources, I64), constant(0))
     groups = Loop(build, begin, end)
     size, first = (build.read(pieces, I64, word_of(build, groups.index, word)) for word in (SIZE, OUT))
+    # Lines that rows of a group share are still near where these take turns, block by block.
+    block = Loop(build, constant(0), blocks)
     lanes = Loop(build, constant(0), size)
     row = build.add(first, lanes.index)
-    _turn_row(build, (x, blocks), (row, groups.index, lanes.index), places, parts, halves)
-    lanes.close()
-    groups.close()
+    build.store(row, own)
+    row = build.read(build.select(is_own, own, build.at(sources, row, I64)), I64)
+    written = _Block(build, (x, blocks), row, (groups.index, lanes.index, block.index), places)
+    with build.if_else(build.icmp_signed("<=", size, constant(few))) as (side_by_side, turned):
+        with side_by_side:
+            written.write_side_by_side(halves)
+        with turned:
+            written.write_turned()
+    written.write_scales(parts)
+    for loop in (lanes, block, groups):
+        loop.close()
+    build.ret_void()
+    _write_shared(module, f"{name}_shared", build.made)
+
+
+def _write_shared(module: ir.Module, name: str, pieces: Value) -> None:
+    """Writes the kernel of pieces as threads share it."""
+    build = Writer(module, name, VOID, [POINTER] + [I64] * 3)
+    words, _, *edges = build.made.args
+    x, blocks, *others = (build.read(words, I64, constant(i)) for i in range(len(pieces.args) - len(edges)))
+    places = [build.inttoptr(address, POINTER) for address in (x, *others)]
+    build.call(pieces, [places[0], blocks, *edges, *places[1:]])
     build.ret_void()
 
 
-def _turn_row(
-    build: Writer,
-    x: tuple[Value, Value],
-    place: tuple[Value, Value, Value],
-    written: list[Value],
-    parts: int,
-    halves: Halves,
-) -> None:
-    """Rounds a row and writes it.
+class _Block:
+    """Rounds a block of a row, and writes it."""
 
-    Args:
-        x: rows, and their blocks.
-        place: the row's number, its group, and its place there.
-        written: where codes, scales and sums are.
-    """
-    (numbers, blocks), (row, group, lane), (codes, scales, sums) = x, place, written
-    slot = build.add(build.mul(group, constant(GROUP)), lane)
-    straight = build.mul(build.add(slot, constant(1)), build.sub(constant(0), straight_width(build, blocks)))
-    block = Loop(build, constant(0), blocks)
-    rounded, scale, totals = _round_block(build, numbers, build.mul(_of(build, row, blocks, block), constant(BLOCK)))
-    own, words = _of(build, group, blocks, block), LANES // _WORD
-    _write_straight(build, rounded, build.at(codes, straight, I8), block.index, halves)
-    for i, code in enumerate(rounded):
-        held = build.bitcast(code, vector(I32, words))
-        for j in range(words):
-            at = build.add(build.mul(own, constant(BLOCK // _WORD)), constant(words * i + j))
-            word = build.extract_element(held, constant(j, I32))
-            build.write(word, codes, build.add(build.mul(at, constant(GROUP)), lane))
-    build.write(scale, scales, build.add(build.mul(own, constant(GROUP)), lane))
-    each = len(totals) // parts
-    for part in range(parts):
-        at = build.add(build.mul(own, constant(parts)), constant(part))
-        total = _sum_of(build, totals[part * each : (part + 1) * each], scale)
-        build.write(total, sums, build.add(build.mul(at, constant(GROUP)), lane))
-    block.close()
+    def __init__(
+        self,
+        build: Writer,
+        x: tuple[Value, Value],
+        row: Value,
+        place: tuple[Value, Value, Value],
+        written: list[Value],
+    ) -> None:
+        """
+        Args:
+            x: rows, and their blocks.
+            row: of x.
+            place: the group, the row's place there, and the block.
+            written: where codes, scales and sums are.
+        """
+        numbers, self.blocks = x
+        self.build, (self.group, self.lane, self.block) = build, place
+        self.codes, self.scales, self.sums = written
+        first = build.mul(build.add(build.mul(row, self.blocks), self.block), constant(BLOCK))
+        self.rounded, self.scale, self.totals = _round_block(build, numbers, first)
+        self.number = build.add(build.mul(self.group, self.blocks), self.block)
+        """The block's, among those of all groups."""
 
+    def write_side_by_side(self, halves: Halves) -> None:
+        """Writes codes as they stand in the row."""
+        build, block = self.build, self.block
+        slot = build.add(build.mul(self.group, constant(GROUP)), self.lane)
+        back = build.sub(constant(0), straight_width(build, self.blocks))
+        row = build.at(self.codes, build.mul(build.add(slot, constant(1)), back), I8)
+        if halves is None:
+            for i, code in enumerate(self.rounded):
+                build.write(code, row, build.add(build.mul(block, constant(BLOCK)), constant(LANES * i)))
+            return
+        low, high = (build.pick(self.rounded[i], self.rounded[i + 1], range(2 * LANES)) for i in (0, 2))
+        codes = build.pick(low, high, range(BLOCK))
+        pair, other = build.lshr(block, constant(1)), build.and_(block, constant(1))
+        first = build.add(build.mul(pair, constant(2 * BLOCK)), build.mul(other, constant(BLOCK // 2)))
+        for i, half in enumerate(halves):
+            build.write(build.pick(codes, codes, half), row, build.add(first, constant(BLOCK * i)))
 
-def _write_straight(build: Writer, rounded: list[Value], row: Value, block: Value, halves: Halves) -> None:
-    if halves is None:
-        for i, code in enumerate(rounded):
-            build.write(code, row, build.add(build.mul(block, constant(BLOCK)), constant(LANES * i)))
-        return
-    low, high = (build.pick(rounded[i], rounded[i + 1], range(2 * LANES)) for i in (0, 2))
-    codes = build.pick(low, high, range(BLOCK))
-    pair, other = build.lshr(block, constant(1)), build.and_(block, constant(1))
-    first = build.add(build.mul(pair, constant(2 * BLOCK)), build.mul(other, constant(BLOCK // 2)))
-    for i, half in enumerate(halves):
-        build.write(build.pick(codes, codes, half), row, build.add(first, constant(BLOCK * i)))
+    def write_turned(self) -> None:
+        """Writes codes among those of the group's other rows."""
+        build, words = self.build, LANES // _WORD
+        for i, code in enumerate(self.rounded):
+            held = build.bitcast(code, vector(I32, words))
+            for j in range(words):
+                at = build.add(build.mul(self.number, constant(BLOCK // _WORD)), constant(words * i + j))
+                word = build.extract_element(held, constant(j, I32))
+                build.write(word, self.codes, build.add(build.mul(at, constant(GROUP)), self.lane))
+
+    def write_scales(self, parts: int) -> None:
+        """Writes the block's scale, and the sum of each of its parts."""
+        build = self.build
+        build.write(self.scale, self.scales, build.add(build.mul(self.number, constant(GROUP)), self.lane))
+        each = len(self.totals) // parts
+        for part in range(parts):
+            at = build.add(build.mul(self.number, constant(parts)), constant(part))
+            total = _sum_of(build, self.totals[part * each : (part + 1) * each], self.scale)
+            build.write(total, self.sums, build.add(build.mul(at, constant(GROUP)), self.lane))
 
 
 def straight_width(build: Writer, blocks: Value) -> Value:
     """Returns how many bytes a row's codes side by side take: those of an even number of blocks."""
     return build.mul(build.add(blocks, build.and_(blocks, constant(1))), constant(BLOCK))
-
-
-def _of(build: Writer, row: Value, blocks: Value, block: Loop) -> Value:
-    return build.add(build.mul(row, blocks), block.index)
 
 
 def _round_block(build: Writer, x: Value, first: Value) -> tuple[list[Value], Value, list[Value]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
+from gesso.kernels.host.llvm_ir import F32, I32, I64, POINTER, VOID, Loop, Value, Writer, constant
 
 UNIT = 16
 """Columns that a thread takes at least: of one expert's matrix 23 kB in 4 bits where rows are 2,816 long."""
@@ -86,4 +86,18 @@ def write_take_units(module: ir.Module, name: str) -> None:
     build.call(kernel, [context, thread, begin, build.least(build.add(begin, step), count)])
     build.branch(head)
     build.position_at_end(done)
+    build.ret_void()
+
+
+def write_call_rows(module: ir.Module, name: str, pointers: int, wholes: int, floats: int) -> None:
+    """Writes `name(words, thread, begin, end)`: calls the function whose address is the first word with so many
+    addresses, `begin`, `end`, and then numbers of 64 bits and floats, the bits of a word each."""
+    build = Writer(module, name, VOID, [POINTER, I64, I64, I64])
+    words, _, *edges = build.made.args
+    address, *given = (build.read(words, I64, constant(i)) for i in range(1 + pointers + wholes + floats))
+    given[pointers:pointers] = edges
+    last = pointers + len(edges) + wholes
+    given[last:] = [build.bitcast(build.trunc(word, I32), F32) for word in given[last:]]
+    kind = ir.FunctionType(VOID, [I64] * last + [F32] * floats)
+    build.call(build.inttoptr(address, kind.as_pointer()), given)
     build.ret_void()

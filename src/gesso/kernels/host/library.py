@@ -11,7 +11,7 @@ from gesso.kernels.host import amx
 from gesso.kernels.host.activations import write_turn_rows
 from gesso.kernels.host.bfloat16_products import write_products, write_turned_products
 from gesso.kernels.host.bfloat16_slabs import NARROW_TILES, WIDE_TILES
-from gesso.kernels.host.calls import write_multiply_all, write_take_units
+from gesso.kernels.host.calls import write_call_rows, write_multiply_all, write_take_units
 from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features
 from gesso.kernels.host.compositions import (
@@ -47,6 +47,7 @@ from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work, work_of
 from gesso.kernels.host.tile_products import write_multiply_tiles
+from gesso.kernels.host.tile_rows import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class Kernels:
     round_rows: Callable[..., None] | None = None
     """None where activations are not rounded."""
     round_pieces: Callable[..., None] | None = None
-    """Gives each piece a group of its own."""
+    """Gives each piece a group of its own, of rows that are told where they differ from those that come out."""
+    round_shared: Work | None = None
+    """The same, as threads share it."""
 
 
 @functools.cache
@@ -84,14 +87,16 @@ def kernels(name: str, kind: Dot) -> Kernels:
         return Kernels(compile_module(module)("multiply"))
     if kind == "amx":
         amx.available()  # asks the system for its registers
-    write_turn_rows(module, "round_rows", layout.parts, layout.halves)
+    write_turn_rows(module, "round_rows", layout.parts, layout.halves, FEW[0])
     write_multiply_tiles(module, "multiply", layout, kind)
     address = compile_module(module)
-    rounding = (
-        ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * pointers)(address(of_rows))
-        for of_rows, pointers in (("round_rows", 3), ("round_rows_pieces", 4))
+    shared = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3)
+    return Kernels(
+        address("multiply"),
+        ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)(address("round_rows")),
+        ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 5)(address("round_rows_pieces")),
+        work_of(shared(address("round_rows_shared"))),
     )
-    return Kernels(address("multiply"), *rounding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,14 @@ def team() -> Team:
     made = {name: kind(address(name)) for name, kind in kinds.items()}
     multiply_all = work_of(made.pop("multiply_all"))
     return Team(**made, take_units=address("take_units"), multiply_all=multiply_all)
+
+
+@functools.cache
+def row_caller(pointers: int, wholes: int, floats: int) -> Work:
+    """Compiles the kernel by which threads share the rows of one that takes so many arguments."""
+    module = ir.Module(f"gesso_rows_{pointers}_{wholes}_{floats}")
+    write_call_rows(module, "call", pointers, wholes, floats)
+    return work_of(ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3)(compile_module(module)("call")))
 
 
 @dataclass(frozen=True, slots=True)

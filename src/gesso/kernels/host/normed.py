@@ -9,7 +9,6 @@ fp32 and contiguous.
 """
 
 from array import array
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -17,12 +16,11 @@ from torch import Tensor
 from gesso.kernels.host.library import norms
 from gesso.kernels.host.norms import LANES
 from gesso.kernels.host.one_query import MOST_SHARED
-from gesso.kernels.host.threads import product_threads, share_out, share_units
+from gesso.kernels.host.row_jobs import share_rows
+from gesso.kernels.host.threads import product_threads, share_units
 
-ALONE = 1 << 17
-"""Numbers that one thread is done with sooner than others could be asked to help."""
 ATTENDED_ALONE = 1 << 17
-"""The same of a single query's keys."""
+"""Numbers of a single query's keys that one thread is done with sooner than others could be asked to help."""
 
 
 def serves(*tensors: Tensor | None) -> bool:
@@ -35,21 +33,11 @@ def serves(*tensors: Tensor | None) -> bool:
     return True
 
 
-def share(work: Callable[[int, int], None], rows: int, numbers: int) -> None:
-    """Does rows, of so many numbers in all, by several threads where there are many: each from one row to before
-    another."""
-    threads = torch.get_num_threads()
-    if numbers <= ALONE or threads == 1:
-        work(0, rows)
-    else:
-        share_out(lambda _, begin, end: work(begin, end), rows, threads)
-
-
 def norm(x_ND: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     """Computes RMSNorm of rows, times their weights, [N, D]."""
     out, kernel, (rows, width) = torch.empty_like(x_ND), norms().norm, x_ND.shape
     places = x_ND.data_ptr(), weight_D.data_ptr(), out.data_ptr()
-    share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x_ND.numel())
+    share_rows(kernel, places, rows, (width,), eps, numbers=x_ND.numel())
     return out
 
 
@@ -63,7 +51,7 @@ def add_norm(
     total, *outputs = range(begin_of, begin_of + 4 * size, size)
     places = (x_ND.data_ptr(), branch_ND.data_ptr(), weight_D.data_ptr(), total)
     scales = [weight.data_ptr() for weight in weights]
-    share(lambda begin, end: kernel(*places, *scales, *outputs, begin, end, width, eps, factor), rows, 4 * x_ND.numel())
+    share_rows(kernel, (*places, *scales, *outputs), rows, (width,), eps, factor, numbers=4 * x_ND.numel())
     first, second, third, fourth = held.unbind()
     return first, second, third, fourth
 
@@ -77,7 +65,7 @@ def add_branches(
     one_ND, other_ND = (branch.contiguous() for branch in branches)
     tensors = (x_ND, one_ND, weights[0], other_ND, weights[1], weights[2], out)
     places = [tensor.data_ptr() for tensor in tensors]
-    share(lambda begin, end: kernel(*places, begin, end, width, eps, factor), rows, 3 * x_ND.numel())
+    share_rows(kernel, places, rows, (width,), eps, factor, numbers=3 * x_ND.numel())
     return out
 
 
@@ -97,7 +85,7 @@ def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tenso
     if weight_K is not None and turn is not None:
         kernel, beside = norms().turn_heads, (weight_K.data_ptr(), turn[0].data_ptr(), turn[1].data_ptr())
     places = (x_NHK.data_ptr(), *beside, out.data_ptr())
-    share(lambda begin, end: kernel(*places, begin, end, width, heads, eps), rows * heads, x_NHK.numel())
+    share_rows(kernel, places, rows * heads, (width, heads), eps, numbers=x_NHK.numel())
     return out
 
 
@@ -106,7 +94,7 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     (rows, width), stride, kernel = gate_NF.shape, gate_NF.stride(0), norms().gated
     out = torch.empty(rows, width, dtype=torch.float32, device=gate_NF.device)
     places = gate_NF.data_ptr(), up_NF.data_ptr(), out.data_ptr()
-    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
+    share_rows(kernel, places, rows, (width, stride), numbers=8 * out.numel())
     return out
 
 

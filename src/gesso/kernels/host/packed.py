@@ -26,9 +26,11 @@ from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.pieces import is_tiled, sizes_of
-from gesso.kernels.host.threads import fixed_threads, product_threads, share_out, share_units
+from gesso.kernels.host.threads import fixed_threads, product_threads, share_units
 from gesso.kernels.host.tile_writer import tile_scratch_size
 
+IN_TWO, LEAST_TILED = (3, 4), 5
+"""So many rows beyond sixteen take longer by themselves, without tiles, than a second tile, of five rows, by AMX."""
 MULTIPLIED_ALONE, PLAIN_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 19, 1 << 18
 """Products, those by weights that are no whole numbers, and activations, that one thread is done with sooner than
 others could be asked to help."""
@@ -114,27 +116,39 @@ def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "arr
     return RoundedRows(held, rows, width, found, dot, (begin, begin + codes, begin + codes + scales))
 
 
-def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None, pieces: "array[int] | None" = None) -> RoundedRows:
+def round_rows(
+    x_MD: Tensor,
+    found: str,
+    dot: Dot | None = None,
+    pieces: "array[int] | None" = None,
+    sources_R: Tensor | None = None,
+) -> RoundedRows:
     """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are.
 
     Args:
-        pieces: of several matrices, whose rows of x are as many as come out, in the same order.
+        pieces: of several matrices.
+        sources_R: the row of x of each row that comes out of the pieces; None where they are the same.
     """
+    if sources_R is not None and not is_tiled(found):
+        x_MD, sources_R = x_MD.index_select(0, sources_R), None
     x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
     rounded = room_to_round(x, found, dot, pieces)
     if rounded.held is x:
         return rounded
-    (count, width), beside = x.shape, tuple[int, ...](rounded.places)
-    compiled = kernels(found, rounded.dot)
-    kernel = compiled.round_rows
-    if pieces is not None:
-        count, kernel, beside = len(pieces) // 4, compiled.round_pieces, (*beside, pieces.buffer_info()[0])
-    assert kernel is not None
+    (count, width), compiled = x.shape, kernels(found, rounded.dot)
+    assert compiled.round_rows is not None
+    assert compiled.round_pieces is not None
+    assert compiled.round_shared is not None
     source, blocks = x.data_ptr(), width // BLOCK
-    if x.numel() <= ROUNDED_ALONE:
-        kernel(source, blocks, 0, count, *beside)
-    else:
-        share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *beside), count, torch.get_num_threads())
+    if pieces is None:
+        compiled.round_rows(source, blocks, 0, count, *rounded.places)
+        return rounded
+    beside = (*rounded.places, pieces.buffer_info()[0], 0 if sources_R is None else sources_R.data_ptr())
+    if width * (count if sources_R is None else len(sources_R)) <= ROUNDED_ALONE:
+        compiled.round_pieces(source, blocks, 0, len(pieces) // 4, *beside)
+        return rounded
+    job, share = array("q", (source, blocks, *beside)), share_units if fixed_threads() else take_units
+    share(compiled.round_shared, job.buffer_info()[0], len(pieces) // 4, product_threads())
     return rounded
 
 
@@ -207,23 +221,30 @@ def job_of(
 
 
 def matmul(
-    x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, *, dot: Dot | None = None
+    x_MD: Tensor,
+    name: str,
+    parts: Sequence[Tensor],
+    ends_E: Tensor | None = None,
+    sources_R: Tensor | None = None,
+    *,
+    dot: Dot | None = None,
 ) -> Tensor:
-    """Multiplies the rows of every group by its transposed matrix, [M, N], in the dtype of `x_MD`.
+    """Multiplies the rows of every group by its transposed matrix, [R, N], in the dtype of `x_MD`.
 
     Args:
         name: of the format: int8, int4, nf4, nvfp4, fp8 or fp32; `layout` says whether there is a kernel for its parts.
         parts: of all matrices, [E, N, ...], or of one, [N, ...].
         ends_E: where each group's rows end; None for one matrix.
+        sources_R: the row of x that each row of the groups is, int64; None where they are the rows of x.
         dot: how bytes are multiplied; what suits the processor where none is given.
     """
-    rows = x_MD.shape[0]
+    rows = x_MD.shape[0] if sources_R is None else sources_R.shape[0]
     if not rows:
         return x_MD.new_empty(0, parts[0].shape[-2])
     found = _layout_for(x_MD, name, parts)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
     pieces = pieces_of(ends, found, way_to_multiply(found, dot))
-    (out,) = multiply(round_rows(x_MD, found, dot, pieces), [parts], pieces, rows)
+    (out,) = multiply(round_rows(x_MD, found, dot, pieces, sources_R), [parts], pieces, rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
 
@@ -259,6 +280,8 @@ def pieces_of(ends: tuple[int, ...], found: str, dot: Dot) -> "array[int]":
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
+            if dot == "amx" and size == GROUP and end - row - size in IN_TWO:
+                size = end - row - LEAST_TILED
             first = len(pieces) // 4 * GROUP if is_tiled(found) else row
             pieces.extend((first, size, group, row))
             row += size

@@ -24,7 +24,7 @@ class StepKernels:
     group_rows: Callable[..., None]
 
 
-SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 1), (10, 2), (13, 0), (13, 2))
+SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 0), (9, 1), (10, 2), (13, 0), (13, 2))
 """Words and floats of the functions that are called as steps."""
 
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host.gradients import gradients
-from gesso.kernels.host.normed import share
+from gesso.kernels.host.row_jobs import is_shared, share_rows
 from gesso.kernels.host.row_writer import CHUNK, LANES
+from gesso.kernels.host.threads import share_out
 
 Kernel = Callable[..., None]
 PART_BYTES = 64
@@ -48,7 +49,7 @@ def norm(x: Tensor, weight: Tensor | None, eps: float, dtype: torch.dtype = torc
     out, inverses = x.new_empty(x.shape, dtype=dtype), x.new_empty(rows)
     kernel = gradients(dtype).plain_norm if weight is None else gradients(dtype).norm
     places = _places(x, x if weight is None else weight, out, inverses)
-    share(lambda begin, end: kernel(*places, begin, end, width, eps), rows, x.numel())
+    share_rows(kernel, places, rows, (width,), eps, numbers=x.numel())
     return out, inverses
 
 
@@ -61,7 +62,7 @@ def norm_back(grad: Tensor, x: Tensor, weight: Tensor | None, inverses_N: Tensor
     # Where there are no weights the kernel touches neither these nor their sums.
     beside = (x, x) if weight is None or sums is None else (weight, sums)
     places = _places(grad, x, beside[0], inverses_N, to_x, beside[1])
-    share(lambda begin, end: kernel(*places, begin, end, rows, width), _chunks(rows), x.numel())
+    share_rows(kernel, places, _chunks(rows), (rows, width), numbers=x.numel())
     return to_x, None if sums is None else sums.sum(dim=0)
 
 
@@ -80,7 +81,7 @@ def _heads(kernel: Kernel, x_NHK: Tensor, beside: list[Tensor], eps: float) -> t
     rows, each, width = x_NHK.shape
     out, inverses = x_NHK.new_empty(x_NHK.shape), x_NHK.new_empty(rows * each, dtype=torch.float32)
     places, stride = _places(x_NHK, *beside, out, inverses), x_NHK.stride(0)
-    share(lambda begin, end: kernel(*places, begin, end, width, each, stride, eps), rows, x_NHK.numel())
+    share_rows(kernel, places, rows, (width, each, stride), eps, numbers=x_NHK.numel())
     return out, inverses
 
 
@@ -114,7 +115,7 @@ def values_back(grad_NHK: Tensor, x_NHK: Tensor, inverses: Tensor, to_x: Tensor,
 def _heads_back(kernel: Kernel, tensors: list[Tensor]) -> None:
     (rows, each, width), stride, places = tensors[1].shape, tensors[1].stride(0), _places(*tensors)
     assert tensors[6].stride() == tensors[1].stride(), "gradients lie as the rows do"
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, each, stride), _chunks(rows), tensors[1].numel())
+    share_rows(kernel, places, _chunks(rows), (rows, width, each, stride), numbers=tensors[1].numel())
 
 
 def attended(
@@ -133,7 +134,7 @@ def attended(
         gradients(branch_ND.dtype).attended,
         _places(x_ND, branch_ND, *weights_D, total, first, second, third, inverses),
     )
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 6 * x_ND.numel())
+    share_rows(kernel, places, rows, (rows, width), eps, factor, numbers=6 * x_ND.numel())
     return total, first, second, third, inverses
 
 
@@ -153,7 +154,7 @@ def attended_back(
         gradients(branch_ND.dtype).attended_back,
         _places(*grads_ND, total_ND, branch_ND, *weights_D, inverses, to_x, to_branch, sums),
     )
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 8 * total_ND.numel())
+    share_rows(kernel, places, _chunks(rows), (rows, width), factor, numbers=8 * total_ND.numel())
     return to_x, to_branch, sums.sum(dim=0).unbind()
 
 
@@ -169,7 +170,7 @@ def mixed(
     rows, width = x_ND.shape
     out, inverses = x_ND.new_empty(x_ND.shape), x_ND.new_empty(3, rows)
     kernel, places = gradients(one_ND.dtype).mixed, _places(x_ND, one_ND, other_ND, *weights_D, out, inverses)
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, eps, factor), rows, 4 * x_ND.numel())
+    share_rows(kernel, places, rows, (rows, width), eps, factor, numbers=4 * x_ND.numel())
     return out, inverses
 
 
@@ -184,7 +185,7 @@ def mixed_back(
         gradients(one_ND.dtype).mixed_back,
         _places(grad_ND, one_ND, other_ND, *weights_D, inverses, to_x, to_one, to_other, sums),
     )
-    share(lambda begin, end: kernel(*places, begin, end, rows, width, factor), _chunks(rows), 6 * grad_ND.numel())
+    share_rows(kernel, places, _chunks(rows), (rows, width), factor, numbers=6 * grad_ND.numel())
     return to_x, to_one, to_other, sums.sum(dim=0).unbind()
 
 
@@ -193,7 +194,7 @@ def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
     out = gate_NF.new_empty(gate_NF.shape)
     kernel, places = gradients(gate_NF.dtype).gated, _places(gate_NF, up_NF, out)
-    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
+    share_rows(kernel, places, rows, (width, stride), numbers=8 * out.numel())
     return out
 
 
@@ -201,7 +202,7 @@ def gated_back(grad_NF: Tensor, gate_NF: Tensor, up_NF: Tensor, to_gate_NF: Tens
     """Computes the gradients of `gated` in place of what `to_gate` and `to_up` hold; these lie as gate and up do."""
     (rows, width), stride = gate_NF.shape, gate_NF.stride(0)
     kernel, places = gradients(gate_NF.dtype).gated_back, _places(grad_NF, gate_NF, up_NF, to_gate_NF, to_up_NF)
-    share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * grad_NF.numel())
+    share_rows(kernel, places, rows, (width, stride), numbers=8 * grad_NF.numel())
 
 
 def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
@@ -213,7 +214,7 @@ def mix(x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor | None) -> Tensor:
     )
     kernel = kernels.sum_rows if weights_Nk is None else kernels.mix
     places = _places(x_MD, slots_Nk, x_MD if weights_Nk is None else weights_Nk, out)
-    share(lambda begin, end: kernel(*places, begin, end, each, width), rows, each * out.numel())
+    share_rows(kernel, places, rows, (each, width), numbers=each * out.numel())
     return out
 
 
@@ -222,7 +223,7 @@ def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor
     (rows, each), width = slots_Nk.shape, x_MD.shape[1]
     to_x, to_weights = torch.zeros_like(x_MD), torch.empty_like(weights_Nk)
     kernel, places = gradients(x_MD.dtype).mix_back, _places(grad_ND, x_MD, slots_Nk, weights_Nk, to_x, to_weights)
-    share(lambda begin, end: kernel(*places, begin, end, each, width), rows, 3 * each * grad_ND.numel())
+    share_rows(kernel, places, rows, (each, width), numbers=3 * each * grad_ND.numel())
     return to_x, to_weights
 
 
@@ -246,7 +247,11 @@ def softmax_(scores: Tensor, bias: Tensor | None) -> Tensor:
         scratch = scores.new_empty(keys + LANES, dtype=torch.float32)
         kernel(*places, scratch.data_ptr(), begin, end, *beside)
 
-    share(work, rows, 8 * scores.numel())
+    threads = torch.get_num_threads()
+    if is_shared(8 * scores.numel(), threads):
+        share_out(lambda _, begin, end: work(begin, end), rows, threads)
+    else:
+        work(0, rows)
     return scores
 
 
@@ -254,7 +259,7 @@ def softmax_back_(grad: Tensor, probs: Tensor) -> Tensor:
     """Computes the gradient of scores from that of their softmax, in its place, [..., S] with S 16 or more."""
     rows, keys = _size(probs)
     kernel, places = gradients(probs.dtype).softmax_back, _places(probs, grad)
-    share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
+    share_rows(kernel, places, rows, (keys,), numbers=2 * probs.numel())
     return grad
 
 
@@ -272,4 +277,4 @@ def collect(flat_NHK: Tensor, padded_BHTK: Tensor, begins_B: Tensor, lengths_B: 
 def _lay_out(kernel: Kernel, flat: Tensor, padded: Tensor, begins: Tensor, lengths: Tensor) -> None:
     rows, heads, tokens, width = padded.shape
     places, parts = _places(flat, padded, begins, lengths), width * padded.itemsize // PART_BYTES
-    share(lambda begin, end: kernel(*places, begin, end, heads, tokens, parts), rows, padded.numel())
+    share_rows(kernel, places, rows, (heads, tokens, parts), numbers=padded.numel())
