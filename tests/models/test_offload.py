@@ -108,7 +108,7 @@ def test_what_fits_stays(case: Case) -> None:
 
 def test_what_cannot_be_is_refused(case: Case) -> None:
     least = case.memory(0)
-    with pytest.raises(OptionError, match=r"GB of device memory are too few: all but the experts, two layers' experts"):
+    with pytest.raises(OptionError, match=r"MB of device memory are too few: all but the experts, two layers' experts"):
         offloaded(case, least - 1)
     with pytest.raises(OptionError, match="cuda_graphs needs all weights on the device, and the experts of 6 of 6"):
         offloaded(case, least, needs_all=("cuda_graphs",))

@@ -214,7 +214,7 @@ def test_the_disk_is_asked_before_a_weight_is_fetched(
     free = size(hub, FIRST) + size(hub, SECOND) - 1
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(0, 0, free))
     for out, said in (None, f"{REPO} needs"), (tmp_path / "mine", "--out .* needs"):
-        with pytest.raises(OptionError, match=f"{said} .* GB, and its disk has .* GB free"):
+        with pytest.raises(OptionError, match=f"{said} .* KB, and its disk has .* KB free"):
             pull_whole(look_up(REPO), out)
     assert hub.ranges(FIRST) == []
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(0, 0, free + 1))

@@ -19,6 +19,7 @@ from gesso.models.tensors import find_tensor, open_file
 from gesso.models.vision_names import VISION_PREFIXES
 from gesso.nn.device_store import DeviceStore
 from gesso.nn.layer_stream import PLACES
+from gesso.options.sizes import named_size
 
 CONTEXT = 8192
 """Tokens of keys and values that there must be room for, or as many as the model takes."""
@@ -65,8 +66,8 @@ def plan_offload(
     stay = (device_memory - least) // one
     if stay < 0:
         raise OptionError(
-            f"{device_memory / 1e9:.2f} GB of device memory are too few: all but the experts, two layers' experts at a "
-            f"time, {context:,} tokens of context and the passes themselves take {least / 1e9:.2f} GB",
+            f"{named_size(device_memory)} of device memory are too few: all but the experts, two layers' experts at a "
+            f"time, {context:,} tokens of context and the passes themselves take {named_size(least, up=True)}",
             option="device_memory",
         )
     if min(experts) != one:

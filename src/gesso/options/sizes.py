@@ -1,5 +1,6 @@
 """Reads sizes that users write, such as 4GiB or 500MB, and writes them in a unit that suits."""
 
+import math
 import re
 
 from gesso.errors import OptionError
@@ -27,9 +28,14 @@ def size_in_bytes(text: str, flag: str) -> int:
     return int(size)
 
 
-def named_size(size: int) -> str:
-    """Writes a number of bytes in the largest of B, KB, MB and GB of which it has one at least, as `4.29 GB`."""
+def named_size(size: int, *, up: bool = False) -> str:
+    """Writes a number of bytes in the largest of B, KB, MB and GB of which it has one at least, as `4.29 GB`.
+
+    Args:
+        up: round up, for what is needed: who gives as much as was named gives enough.
+    """
     if size < UNITS["KB"]:
         return f"{size} B"
     unit = max((name for name in ("KB", "MB", "GB") if UNITS[name] <= size), key=lambda name: UNITS[name])
-    return f"{size / UNITS[unit]:,.2f} {unit}"
+    number = math.ceil(100 * size / UNITS[unit]) / 100 if up else size / UNITS[unit]
+    return f"{number:,.2f} {unit}"

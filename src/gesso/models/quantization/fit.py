@@ -71,7 +71,7 @@ def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
             return Fit(chosen, smallest)
     raise OptionError(
         f"--fit {named_size(limit)} is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
-        f"{named_size(smallest)}",
+        f"{named_size(smallest, up=True)}",
         option="fit",
         hint="it need not fit: a smaller GPU streams experts (--device-memory), a CPU reads weights from the disk",
     )

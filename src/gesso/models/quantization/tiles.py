@@ -14,6 +14,7 @@ from gesso.models.tensors import TILE
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import part_names
 from gesso.nn.quant.packing import pack
+from gesso.options.sizes import named_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,6 @@ def check_disk(out: Path, needed: int, what: str | None = None) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise OptionError(
-            f"{what or f'--out {out}'} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free",
+            f"{what or f'--out {out}'} needs {named_size(needed, up=True)}, and its disk has {named_size(free)} free",
             option="out",
         )
