@@ -199,12 +199,25 @@ def test_an_address_that_is_none_is_refused(hub: Hub, tmp_path: Path) -> None:
         pull_whole(look_up(REPO), tmp_path / "mine")
 
 
-def test_a_server_that_cannot_go_on_is_refused(hub: Hub, tmp_path: Path) -> None:
+def test_of_a_server_that_sends_whole_files_only_what_is_there_is_left_out(hub: Hub, tmp_path: Path) -> None:
+    """As proxies do: it breaks, breaks again before the place where it broke, and goes on behind it."""
     hub.whole_only = True
-    hub.breaks[FIRST] = [1000]
-    with pytest.raises(HubError, match="sends whole files only"):
+    hub.breaks[FIRST] = [size(hub, FIRST) // 2, 1000]
+    taken: list[int] = []
+    folder = pull_whole(look_up(REPO), tmp_path / "mine", taken.append)
+    assert (folder / FIRST).read_bytes() == (hub.folder / FIRST).read_bytes()
+    assert sum(taken) == size(hub, FIRST) + size(hub, SECOND)
+    assert len(hub.ranges(FIRST)) == 3
+    model, file = look_up(REPO), next(file for file in look_up(REPO).files if file.name == FIRST)
+    assert remote_bytes(model, file).read(8, 20) == (hub.folder / FIRST).read_bytes()[8:20]
+
+
+def test_a_server_that_never_gets_as_far_as_before_is_given_up(hub: Hub, tmp_path: Path) -> None:
+    hub.whole_only = True
+    hub.breaks[FIRST] = [2000, *[1000] * 20]
+    with pytest.raises(HubError, match="broke off 6 times in a row"):
         pull_whole(look_up(REPO), tmp_path / "mine")
-    assert (pull_whole(look_up(REPO), tmp_path / "other") / FIRST).exists()
+    assert len(hub.ranges(FIRST)) == 6
 
 
 def test_the_disk_is_asked_before_a_weight_is_fetched(

@@ -103,12 +103,14 @@ class RemoteBytes:
         for key, value in self.headers.items():
             request.add_unredirected_header(key, value)
         with self._open(request) as response:
-            self._check(response, begin, end)
-            left = end - begin
+            before = self._bytes_before(response, begin, end)
+            left = before + end - begin
             while left:
-                piece, broken = _next_piece(response, min(PIECE, left))
+                piece, broken = _next_piece(response, min(PIECE, before or left))
                 left -= len(piece)
-                if piece:
+                if before:
+                    before -= len(piece)
+                elif piece:
                     yield piece
                 if broken is not None:
                     raise broken
@@ -130,19 +132,18 @@ class RemoteBytes:
         except ValueError as error:
             raise HubError(f"the server sends to an address of {self.name} that is none: {error}") from None
 
-    def _check(self, response: Any, begin: int, end: int) -> None:
-        """Refuses an answer that is not the part that was asked for.
+    def _bytes_before(self, response: Any, begin: int, end: int) -> int:
+        """Returns how many bytes an answer has before the part that was asked for: none, or all that precede it where
+        a server, or a proxy on the way, sends whole files only.
 
         Raises:
             HubError: it is of another file, or of another place.
         """
         if response.status == 200:
-            if begin or end < self.size:
-                raise HubError(f"the server of {self.name} sends whole files only: it cannot be streamed")
             length = response.headers.get("Content-Length", str(self.size))
             if length != str(self.size):
                 raise HubError(f"{self.name} has {length} bytes on its server, and the Hub says {self.size}")
-            return
+            return begin
         found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if response.status != 206 or found is None:
             raise HubError(f"the server of {self.name} does not say which part it sends (HTTP {response.status})")
@@ -151,6 +152,7 @@ class RemoteBytes:
             raise HubError(f"{self.name} has {size} bytes on its server, and the Hub says {self.size}")
         if first != begin or last >= end:
             raise HubError(f"the server of {self.name} sends another part than was asked for")
+        return 0
 
 
 def _next_piece(response: Any, count: int) -> tuple[bytes, Exception | None]:
