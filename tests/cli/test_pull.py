@@ -91,3 +91,11 @@ def test_mistakes_get_one_line(
     assert message in told.err
     assert told.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_gguf_file_is_not_pulled(gesso: Gesso) -> None:
+    told = gesso("pull", "acme/poet/poet-Q8_0.gguf@main", "--out", "small")
+    assert (told.code, told.out) == (2, "")
+    first, hint = told.err.splitlines()
+    assert first == "gesso: acme/poet/poet-Q8_0.gguf@main is a GGUF file, and gesso pull fetches safetensors weights"
+    assert hint.endswith("gesso quantize acme/poet/poet-Q8_0.gguf@main --to int8 --out FOLDER")

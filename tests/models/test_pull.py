@@ -220,6 +220,19 @@ def test_a_server_that_never_gets_as_far_as_before_is_given_up(hub: Hub, tmp_pat
     assert len(hub.ranges(FIRST)) == 6
 
 
+def test_a_repository_of_gguf_files_says_who_fetches_them(hub: Hub, tmp_path: Path) -> None:
+    hub.folder = tmp_path / "files"
+    hub.folder.mkdir()
+    (hub.folder / "poet-Q8_0.gguf").write_bytes(b"GGUF")
+    with pytest.raises(HubError, match="gesso pull fetches nothing else") as refused:
+        look_up(f"{REPO}@main")
+    assert f"gesso quantize {REPO}/poet-Q8_0.gguf@main --to int8 --out FOLDER" in (refused.value.hint or "")
+    (hub.folder / "poet-Q8_0.gguf").rename(hub.folder / "poet.bin")
+    with pytest.raises(HubError) as refused:
+        look_up(REPO)
+    assert refused.value.hint is None
+
+
 def test_the_disk_is_asked_before_a_weight_is_fetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,8 @@ def pull(
 ) -> int:
     """Fetch a model from the Hugging Face Hub, checked and resumable, or quantize it while it arrives."""
     from gesso.errors import OptionError
-    from gesso.models.hub import bundled, local_path
+    from gesso.models.hub import HUB_GGUF, bundled, local_path
+    from gesso.models.remote import instead_of_pull
 
     parts = (group_size, dense, experts, embedding)
     if quantize is not None and fit is not None:
@@ -68,6 +69,9 @@ def pull(
         raise OptionError(f"{model} comes with gesso: there is nothing to fetch", option="model")
     if local_path(model) is not None:
         raise OptionError(f"{model} is here already; gesso quantize makes a smaller copy of it", option="model")
+    if HUB_GGUF.fullmatch(model):
+        message = f"{model} is a GGUF file, and gesso pull fetches safetensors weights"
+        raise OptionError(message, option="model", hint=instead_of_pull(model))
     try:
         if quantize is None and fit is None:
             _pull_whole(_looked_up(model), model, out)

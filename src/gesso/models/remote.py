@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from pathlib import Path
 
 from gesso.errors import HubError
+from gesso.models.gguf.names import is_gguf
 from gesso.models.hub import NESTED, WANTED, hub_errors, repository
 
 WEIGHTS = "*.safetensors"
@@ -44,6 +46,11 @@ class HubModel:
     files: tuple[RemoteFile, ...]
 
 
+def instead_of_pull(gguf: str) -> str:
+    """Returns what to do with a GGUF file in a repository, `org/name/FILE.gguf[@revision]`."""
+    return f"a GGUF file is fetched by the command that reads it: gesso quantize {gguf} --to int8 --out FOLDER"
+
+
 def look_up(name: str) -> HubModel:
     """Returns what the Hub has of a model.
 
@@ -73,5 +80,9 @@ def look_up(name: str) -> HubModel:
             files.append(RemoteFile(entry.rfilename, entry.size, entry.blob_id, large))
     known = {file.name: file for file in files}
     if "config.json" not in known or not any(file.holds_weights for file in files):
-        raise HubError(f"{name} holds no config.json with safetensors weights: gesso reads nothing else")
+        gguf = sorted(entry.rfilename for entry in found.siblings or () if is_gguf(Path(entry.rfilename)))
+        raise HubError(
+            f"{name} holds no config.json with safetensors weights: gesso pull fetches nothing else",
+            hint=instead_of_pull(f"{repo}/{gguf[0]}{name.removeprefix(repo)}") if gguf else None,
+        )
     return HubModel(name, repo, revision, str(found.sha), tuple(sorted(known.values(), key=lambda file: file.name)))
