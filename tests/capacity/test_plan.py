@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import gesso
 from gesso.bench.cells import Cell
 from gesso.bench.random_weights import read_formats
 from gesso.capacity import plan as plan_module
@@ -239,6 +240,15 @@ def test_the_command_prints_its_assumptions(
     plan = json.loads(capsys.readouterr().out)
     assert plan["memory"] is None
     assert plan["source"] == "measured, bench.json"
+
+
+def test_a_model_of_texts_alone_is_planned_without_a_tower(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its config describes a part of one, because `transformers` wants it described."""
+    mini = Path(gesso.__file__).parent / "bundled" / "mini"
+    assert run(["plan", "--shape", str(mini), "--gpu", "l4", "--users", "5", "--steps", "2"]) == 0
+    assert "no vision tower is counted" in capsys.readouterr().out
+    assert run(["plan", "--users", "5"]) == 0
+    assert "no vision tower" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gesso.config import ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.quantization.plan import Quantization
-from gesso.models.vision_config import read_vision_config
+from gesso.models.vision_config import is_stub, read_vision_config
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.memory import CHUNK
 
@@ -136,7 +136,7 @@ def memory_of(config: ModelConfig, gpu: Gpu, chosen: Quantization, tokens: int) 
         OptionError: the model does not fit the GPU.
     """
     parts: list[nn.Module] = [empty_model(config, torch.bfloat16, chosen)]
-    if config.vision_config is not None:  # which is never packed
+    if config.vision_config is not None and not is_stub(config.vision_config):  # which is never packed
         with torch.device("meta"):
             parts.append(VisionModel(read_vision_config(config.vision_config), config.hidden_size).to(torch.bfloat16))
     weights = float(sum(tensor.nbytes for part in parts for tensor in part.state_dict().values()))

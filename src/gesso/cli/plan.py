@@ -10,6 +10,7 @@ from gesso.cli.output import print_json
 
 if TYPE_CHECKING:
     from gesso.capacity.plan import Plan
+    from gesso.config import ModelConfig
 
 _USERS, _MACHINE, _PLAN = ({"rich_help_panel": panel} for panel in ("Users", "Machine", "Plan"))
 UserCount = Annotated[int, typer.Option("--users", metavar="N", help="Users at the busiest hour.", **_USERS)]
@@ -111,7 +112,7 @@ def plan(
         "the router costs nothing; a lost replica's requests are asked again from their beginning",
     ]
     if made.memory is not None:
-        assumed.append("caches for requests three times as long as the mean; 10% of the memory is left free")
+        assumed += _memory_told(config)
     if round(made.fault_seen) < FAULT_PLAYED:
         played = f"{made.with_fault.requests:,} requests, {made.fault_seen:.0f} s of them"
         assumed.append(f"the fault is played with {played}: a queue that grows on is longer in the end")
@@ -125,6 +126,15 @@ def plan(
 
 def _price(made: "Plan", price: float | None) -> float | None:
     return None if price is None else made.replicas * price
+
+
+def _memory_told(config: "ModelConfig") -> list[str]:
+    from gesso.models.vision_config import is_stub
+
+    told = ["caches for requests three times as long as the mean; 10% of the memory is left free"]
+    if config.vision_config is not None and is_stub(config.vision_config):
+        told.append("no vision tower is counted: the config describes none whole")
+    return told
 
 
 def _rows(made: "Plan", price: float | None) -> list[tuple[str, str]]:

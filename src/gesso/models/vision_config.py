@@ -34,6 +34,7 @@ _SIZES = (
     "pooling_kernel_size",
     "position_embedding_size",
 )
+_NEEDED = ("model_type", "hidden_activation", "rms_norm_eps", "standardize", "use_clipped_linears", *_SIZES)
 _KNOWN = {*_SIZES, *_FIXED, *_UNUSED, "rms_norm_eps", "rope_parameters", "standardize", "use_clipped_linears"}
 
 
@@ -84,6 +85,12 @@ class VisionConfig:
         return 3 * self.patch_size**2
 
 
+def is_stub(raw: Mapping[str, Any]) -> bool:
+    """Says whether too little is told for a tower, as in the checkpoints of models of texts alone: `transformers` wants
+    one described all the same."""
+    return any(key not in raw for key in _NEEDED)
+
+
 def read_vision_config(raw: Mapping[str, Any]) -> VisionConfig:
     """Makes a `VisionConfig` from the content of `vision_config`.
 
@@ -96,7 +103,7 @@ def read_vision_config(raw: Mapping[str, Any]) -> VisionConfig:
                 raise ConfigError(f"config.json: vision_config: {key} = {value!r} is not supported")
         elif key not in _KNOWN and key not in GENERIC:
             raise ConfigError(f"config.json: vision_config: unknown key {key!r} may change the tower")
-    for key in ("model_type", "hidden_activation", "rms_norm_eps", "standardize", "use_clipped_linears", *_SIZES):
+    for key in _NEEDED:
         if key not in raw:
             raise ConfigError(f"config.json: vision_config.{key} is missing")
     return VisionConfig(
