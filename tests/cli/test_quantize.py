@@ -104,6 +104,18 @@ def test_mistakes_get_one_line(gesso: Gesso, tmp_path: Path, options: tuple[obje
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_says_that_it_goes_on(gesso: Gesso, wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gesso.models.quantization.convert.write_json", stopped)
+        told = gesso("quantize", wide, "--to", "int8", "--out", tmp_path / "out")
+    assert (told.code, told.out) == (130, "")
+    assert told.err == "gesso: stopped; the same command again goes on where it was\n"
+    assert gesso("quantize", wide, "--to", "int8", "--out", tmp_path / "out").code == 0
+
+
 def test_the_most_bits_that_fit_are_picked(gesso: Gesso, wide: Path, tmp_path: Path) -> None:
     def picked(size: str) -> tuple[str, dict[str, object]]:
         out = tmp_path / size

@@ -7,7 +7,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli import quantize_options as formats
-from gesso.cli.output import format_bytes
+from gesso.cli.output import format_bytes, note
 
 Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")]
 To = Annotated[
@@ -89,14 +89,18 @@ def quantize(
         calibration = calibration_for(model, folder, calibration_prompts)
         calibration.check(chosen)
     console = Console(stderr=True, highlight=False)
-    with console.status("reading the checkpoint") as status:
-        report = quantize_folder(
-            folder,
-            out,
-            chosen,
-            lambda done, of: status.update(f"writing file {done + 1} of {of}"),
-            calibration,
-        )
+    try:
+        with console.status("reading the checkpoint") as status:
+            report = quantize_folder(
+                folder,
+                out,
+                chosen,
+                lambda done, of: status.update(f"writing file {done + 1} of {of}"),
+                calibration,
+            )
+    except KeyboardInterrupt:
+        note("gesso: stopped; the same command again goes on where it was")
+        raise
     formats.report(report)
     print(out)
     return 0
