@@ -1,6 +1,8 @@
 """`gesso merge`: what it writes, and over what."""
 
+import re
 import shutil
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,23 @@ def test_a_folder_that_holds_something_is_left_alone(
     assert "No space left on device" in refused.err
     assert not (tmp_path / "other").exists()
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_the_disk_is_asked_before_weights_are_read(
+    gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sum(tensor.numel() for tensor in load_file(bundled / "mini" / "model.safetensors").values())
+    usage = namedtuple("usage", "total used free")
+    for dtype_name, size in ("float32", 4), ("bfloat16", 2):
+        merging = ("merge", adapter, "--out", tmp_path / dtype_name, "--dtype", dtype_name)
+        monkeypatch.setattr("shutil.disk_usage", lambda path, free=size * stored - 1000: usage(0, 0, free))
+        monkeypatch.setattr("gesso.models.loading.load_folder", pytest.fail)
+        refused = gesso(*merging)
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert re.search(r"--out .* needs [0-9.]+ KB, and its disk has [0-9.]+ KB free", refused.err)
+        monkeypatch.setattr("shutil.disk_usage", lambda path, free=size * stored: usage(0, 0, free))
+        monkeypatch.setattr("gesso.models.loading.load_folder", load_folder)
+        assert gesso(*merging).code == 0
 
 
 def test_weights_that_float16_cannot_hold_are_named(gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path) -> None:

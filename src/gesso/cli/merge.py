@@ -24,9 +24,12 @@ def merge(
     from gesso.errors import OptionError
     from gesso.models.adapter_files import base_of, load_adapter
     from gesso.models.adapters import merge as fold
+    from gesso.models.describe import parameters, vision_parameters
     from gesso.models.dtype import DTYPES
+    from gesso.models.family import read_shape
     from gesso.models.hub import resolve
     from gesso.models.loading import folder_dtype, load_folder, read_generation_defaults
+    from gesso.models.quantization.tiles import check_disk
     from gesso.models.saving import refuse_filled, save_folder
 
     if dtype not in DTYPES:
@@ -38,6 +41,9 @@ def merge(
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")
     refuse_filled(out)
+    shape = read_shape(folder)
+    numbers = parameters(shape)[0] + vision_parameters(folder, shape)
+    check_disk(out, DTYPES[dtype].itemsize * numbers)  # before weights are read, which takes long where they are many
     held = folder_dtype(folder, "cpu", "auto")  # deltas are added in fp32 where it fits, and always if it is asked for
     base = load_folder(folder, "cpu", held if held == "float32" else dtype)
     load_adapter(base, adapter)
