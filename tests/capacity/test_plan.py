@@ -236,6 +236,7 @@ def test_the_command_prints_its_assumptions(
     assert "price an hour" in told
     assert "assumed" in told
     assert "500 users with 20 requests an hour" in told
+    assert "weights in int8, which --format chooses" in told
     assert run(["plan", "--measured", str(report(tmp_path)), "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["memory"] is None

@@ -112,7 +112,7 @@ def plan(
         "the router costs nothing; a lost replica's requests are asked again from their beginning",
     ]
     if made.memory is not None:
-        assumed += _memory_told(config)
+        assumed += _memory_told(config, weights)
     if round(made.fault_seen) < FAULT_PLAYED:
         played = f"{made.with_fault.requests:,} requests, {made.fault_seen:.0f} s of them"
         assumed.append(f"the fault is played with {played}: a queue that grows on is longer in the end")
@@ -128,10 +128,13 @@ def _price(made: "Plan", price: float | None) -> float | None:
     return None if price is None else made.replicas * price
 
 
-def _memory_told(config: "ModelConfig") -> list[str]:
+def _memory_told(config: "ModelConfig", weights: str) -> list[str]:
     from gesso.models.vision_config import is_stub
 
-    told = ["caches for requests three times as long as the mean; 10% of the memory is left free"]
+    told = [
+        f"weights in {weights}, which --format chooses, however a checkpoint holds them",
+        "caches for requests three times as long as the mean; 10% of the memory is left free",
+    ]
     if config.vision_config is not None and is_stub(config.vision_config):
         told.append("no vision tower is counted: the config describes none whole")
     return told
