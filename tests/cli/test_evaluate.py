@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.seeing import png
 
 from cli.conftest import Gesso
 from gesso.engine.engine import Engine, Request
@@ -32,6 +33,30 @@ def test_lines_are_asked_and_counted(gesso: Gesso, data: Path) -> None:
     many = gesso("eval", "mini", "--data", data, "-n", 4, "--max-new-tokens", 8, "--json")
     assert json.loads(many.out)["tasks"][0]["examples"] == 3
     assert many.err == f"{data} has 3 lines to ask, and --examples asks for more: all are asked\n"
+
+
+def test_files_of_one_name_are_told_apart(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "twin" / data.name
+    twin.parent.mkdir()
+    twin.write_bytes(data.read_bytes())
+    outcome = gesso("eval", "mini", "--data", data, "--data", twin, "-n", 1, "--max-new-tokens", 8, "--json")
+    assert [score["task"] for score in json.loads(outcome.out)["tasks"]] == [str(data), str(twin)]
+
+
+def test_a_line_with_an_image_is_asked_of_a_model_with_eyes(
+    gesso: Gesso, seeing_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(png(0))
+    content = [{"type": "text", "text": "what is it?"}, {"type": "image", "path": "a.png"}]
+    line = {"messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "a fig"}]}
+    data.write_text(json.dumps(line) + "\n", "utf-8")
+    asked = ("--data", data, "--max-new-tokens", 4, "--image-budget", 70)
+    outcome = gesso("eval", seeing_folder, *asked, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert json.loads(outcome.out)["tasks"][0]["examples"] == 1
+    blind = gesso("eval", "mini", *asked)
+    assert (blind.code, blind.out) == (2, "")
+    assert blind.err.startswith(f"gesso: {data}:1: the line shows an image, and this model reads text only")
 
 
 def test_pairs_can_be_asked_raw(gesso: Gesso, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def evaluate(
                 cases = draw()
                 status.update(f"{name}: {len(cases)} prompts")
                 score = evaluate_examples(engine, measured, cases, seed, options, search, other_pictures=other_pictures)
-                scores.append(score)
+                scores.append(dataclasses.replace(score, task=name))
     left = names[len(scores) :]
     if as_json:
         found = {"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]}
@@ -182,11 +182,15 @@ def _of_tasks(names: Sequence[str], examples: int | None, seed: int) -> _Planned
 def _of_files(paths: Sequence[Path], examples: int | None, seed: int, raw: bool) -> _Planned:
     from gesso.train.file_task import FileTask
 
-    tasks = {str(path): FileTask(path, raw=raw) for path in paths}  # which are read before the model is
-    for name, task in tasks.items():
+    tasks = {path: FileTask(path, raw=raw) for path in paths}  # which are read before the model is
+    names = [path.name for path in tasks]
+    for path, task in tasks.items():
         if examples is not None and examples > (lines := len(task.examples)):
-            note(f"{name} has {lines:,} line{'s' * (lines != 1)} to ask, and --examples asks for more: all are asked")
-    return {name: (task, partial(task.chosen, examples, seed)) for name, task in tasks.items()}
+            note(f"{path} has {lines:,} line{'s' * (lines != 1)} to ask, and --examples asks for more: all are asked")
+    return {
+        path.name if names.count(path.name) == 1 else str(path): (task, partial(task.chosen, examples, seed))
+        for path, task in tasks.items()
+    }
 
 
 def _show(scores: "list[TaskScore]", failures: int) -> None:

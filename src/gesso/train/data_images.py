@@ -1,8 +1,10 @@
 """Reads the images that lines of training data name: files beside the data file, or data URLs."""
 
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,47 @@ _KEPT = 16
 _NAMES = ("path", "image", "url")
 Key = tuple[str, int, int, int | None]
 """Path, size, time of change and budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """Holds a file that an image is read from, as it was found."""
+
+    path: Path
+    status: os.stat_result
+
+
+def check_source(part: Mapping[str, Any]) -> str | None:
+    """Returns the key of a part of a message that names its image; None of a text, and of a data URL in OpenAI's shape.
+
+    Raises:
+        DataError: it is an image and names none.
+    """
+    if part["type"] != "image":
+        return None
+    named = next((name for name in _NAMES if part.get(name)), None)
+    if named is None:
+        raise DataError('an image names no file: it is written {"type": "image", "path": "a.png"}')
+    return named
+
+
+def find_image(name: object, folder: Path) -> ImageFile | None:
+    """Returns the file that an image is named by; None where it is named by an address.
+
+    Args:
+        folder: what names of files are relative to.
+
+    Raises:
+        DataError: there is no such file.
+    """
+    if not isinstance(name, str) or "://" in name or name[:5].lower() == "data:":
+        return None
+    path = folder / name
+    try:
+        return ImageFile(path, path.stat())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise DataError(f"image {str(path)!r} cannot be read: {why}") from None
 
 
 class ImageReader:
@@ -58,8 +101,7 @@ class ImageReader:
         if not isinstance(content, list) or all(part.get("type") == "text" for part in content):
             return message, ()
         for part in content:
-            if part["type"] == "image" and not any(part.get(name) for name in _NAMES):
-                raise DataError('an image names no file: it is written {"type": "image", "path": "a.png"}')
+            check_source(part)
         if self._vision is None:
             raise DataError(f"the message holds an image, and {NO_VISION}")
         try:
@@ -69,15 +111,9 @@ class ImageReader:
             raise DataError(str(error)) from None
 
     def _image(self, source: Source, folder: Path) -> PreparedImage:
-        name = source.content
-        if not isinstance(name, str) or "://" in name or name[:5].lower() == "data:":
+        if (file := find_image(source.content, folder)) is None:
             return self._prepare(source)
-        path = folder / name
-        try:
-            found = path.stat()
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no path"
-            raise DataError(f"image {str(path)!r} cannot be read: {why}") from None
+        path, found = file.path, file.status
         key = str(path), found.st_size, found.st_mtime_ns, source.budget
         if key in self._kept:
             self._kept.move_to_end(key)

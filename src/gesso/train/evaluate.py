@@ -21,7 +21,7 @@ from gesso.tasks.registry import find_task
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.text.graded import graded_text
 from gesso.train.attempts import Attempt, answer_examples
-from gesso.train.file_task import FileTask
+from gesso.train.file_task import FileTask, LineExample, told_with_line
 from gesso.train.intervals import Interval, mean_interval, ratio_interval, wilson_interval
 from gesso.train.task_data import shown_parts
 
@@ -187,7 +187,8 @@ def evaluate_examples(
     options = {**asked.request_defaults, **options}
     requests = [example_request(case, {**options, "seed": numbered_seed(seed, i)}) for i, case in enumerate(cases)]
     started = time.monotonic()
-    attempts = answer_examples(engine, task, cases, requests, asked)
+    with told_with_line(engine, cases, requests):
+        attempts = answer_examples(engine, task, cases, requests, asked)
     seconds = time.monotonic() - started
     answers = []
     for case, attempt in zip(cases, attempts, strict=True):
@@ -230,13 +231,16 @@ def _asked_of_others(
 
 
 def example_request(case: Example, options: dict[str, Any]) -> Request:
-    """Returns the request of an example: its images before all that was said, and its functions.
+    """Returns the request of an example: its images before all that was said, or where its line has them, and its
+    functions.
 
     Args:
         options: of the request, to which the example adds its own.
     """
     if case.tools:
         options["tools"] = [json.loads(tool) for tool in case.tools]
+    if isinstance(case, LineExample) and case.messages:
+        return Request(case.messages, options)
     messages, shown = messages_of(case), shown_parts(case)
     if len(messages) == 1:
         media = {"images": case.images, "videos": [part["video"] for part in shown if part["type"] == "video"]}
