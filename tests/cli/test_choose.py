@@ -1,10 +1,15 @@
 """`gesso choose` as it is typed."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from engine.seeing import picture, png
 
 from cli.conftest import Gesso
+from gesso import choose
+from gesso.api import load
 
 
 def test_a_table_of_the_answers(gesso: Gesso) -> None:
@@ -24,6 +29,31 @@ def test_the_whole_result_as_json_and_answers_with_commas(gesso: Gesso) -> None:
     assert result["calibrated"] is False
 
 
+def test_answers_about_images_and_clips(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / f"{seed}.png").write_bytes(png(seed))
+    frames = [picture(seed) for seed in (3, 4)]
+    frames[0].save(tmp_path / "clip.gif", save_all=True, append_images=frames[1:], duration=1000)
+    asked = ("choose", "what is it", "--options", "a fig,a pear", "--seed", 1, "-m", seeing_folder, "--json")
+
+    def told(*more: object) -> dict[str, Any]:
+        outcome = gesso(*asked, *more, "--image-budget", 70)
+        assert (outcome.code, outcome.err) == (0, "")
+        result: dict[str, Any] = json.loads(outcome.out)
+        return result
+
+    one, two = told("--image", tmp_path / "1.png"), told("--image", tmp_path / "2.png")
+    assert one["choices"] != two["choices"]
+    assert one["prompt_tokens"] > told()["prompt_tokens"] + 20
+    engine = load(seeing_folder, "cpu")
+    shown = [{"type": "image", "path": str(tmp_path / "1.png")}, {"type": "text", "text": "what is it"}]
+    settings: dict[str, Any] = {"seed": 1, "image_budget": 70}
+    own = choose(engine, [{"role": "user", "content": shown}], ["a fig", "a pear"], **settings)
+    assert [choice["causal_logprob"] for choice in one["choices"]] == [choice.causal_logprob for choice in own.choices]
+    both = told("--image", tmp_path / "1.png", "--video", tmp_path / "clip.gif", "--system", "s")
+    assert both["prompt_tokens"] > one["prompt_tokens"] + 20
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -34,6 +64,8 @@ def test_the_whole_result_as_json_and_answers_with_commas(gesso: Gesso) -> None:
         (("", "--options", "yes,no"), "the prompt is blank"),
         (("Is it?", "--options", "yes,no", "--raw", "--system", "x"), "--raw takes the prompt"),
         (("Is it?", "--options", "yes,no", "--seed", "-1"), "seed must be"),
+        (("Is it?", "--options", "yes,no", "--image", "a.png"), "this model has no eyes: name one that sees"),
+        (("Is it?", "--options", "yes,no", "-m", "mini", "--image", "a.png"), "this model reads text only"),
     ],
 )
 def test_a_mistake_is_one_line(gesso: Gesso, arguments: tuple[str, ...], message: str) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gesso.control.choose import ChooseResult
 
 _ANSWERS = "Answers to choose from"
+_MEDIA = ("images", "videos", "image_budget", "video_budget", "video_fps", "video_frames")
 Answers = Annotated[
     str | None,
     typer.Option("--options", metavar="TEXT", help="The answers, separated by commas.", rich_help_panel=_ANSWERS),
@@ -25,7 +26,13 @@ Answer = Annotated[
 ]
 
 
-@opt.takes(("raw", "seed"))
+@opt.takes(
+    (*_MEDIA, "raw", "seed"),
+    helps={
+        "images": "An image that the prompt is about, before its text.",
+        "videos": "A clip that the prompt is about, behind the images.",
+    },
+)
 def choose(
     options: dict[str, Any],
     load: LoadOptions,
@@ -50,12 +57,15 @@ def choose(
     text = read_prompt(prompt)
     from gesso.cli.model_notes import is_named, suited
 
-    load = suited(load, text, named=is_named(context), beside="\n".join(answers), alone=system is None)
+    shown = [name for name in ("images", "videos") if options.get(name)]
+    beside = "\n".join(answers)
+    load = suited(load, text, named=is_named(context), options=shown, beside=beside, alone=system is None)
     engine = opt.load_engine(load)
     from gesso.control.choose import choose as choose_job
+    from gesso.engine.media import media_options, with_media
 
-    turns = [("system", system), ("user", text)]
-    messages = [{"role": role, "content": content} for role, content in turns if content is not None]
+    before = [] if system is None else [{"role": "system", "content": system}]
+    messages = [*before, *with_media(text, media_options(options))]
     result = run_shown(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))
     if as_json:
         print_json({**dataclasses.asdict(result), "best": result.best.text})
