@@ -208,6 +208,16 @@ def test_errors_of_every_shape_are_told(
         list(spoken(monkeypatch, other_url, HE, f"data: {line}"))
 
 
+def test_a_stream_that_stops_before_its_end_is_no_answer(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
+    """What stands between may close it as if it were whole, when the server is gone."""
+    with pytest.raises(GessoError, match="the stream stopped before the end of the answer"):
+        list(spoken(monkeypatch, other_url, HE))
+    for end in ('data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}', "data: [DONE]"):
+        *_, last = spoken(monkeypatch, other_url, HE, end)
+        assert isinstance(last, Finished)
+        assert last.result.text == "he"
+
+
 def test_fields_that_are_null_are_left_out(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
     chunks = (
         '{"error": null, "choices": [{"index": 0, "delta": {"content": "llo"}}]}',

@@ -15,9 +15,10 @@ from rich.live import Live
 from cli.conftest import Gesso
 from gesso import api
 from gesso.cli import render
-from gesso.cli.render import BANDS, WAITING, draw_canvas, figures, printable, show_live, style_of
-from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
+from gesso.cli.render import BANDS, WAITING, draw_canvas, figures, printable, show_live, style_of, write_plain
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
+from gesso.errors import GessoError
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
@@ -133,6 +134,27 @@ def test_an_answer_without_canvases_is_drawn_as_it_grows(drawn: list[RenderableT
     last = screen(console).rstrip("\n").split("\n")[-1]
     assert "token by token" in last
     assert "canvas" not in last
+
+
+def test_what_there_was_of_an_answer_that_breaks_off_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Iterable[Event]:
+        yield BlockCommitted(0, (), "pear ", "hm", 1, True, mode="ar")
+        yield BlockCommitted(1, (), "fig", "", 1, True, mode="ar")
+        raise GessoError("the connection broke")
+
+    console = terminal(width=100)
+    with pytest.raises(GessoError, match="the connection broke"):
+        show_live(broken(), console, frozenset())
+    last = [line.strip("\r ") for line in screen(console).rstrip("\n").split("\n")[-4:]]
+    assert last == ["hm", "", "pear fig", "[broken off: the answer ends here, unfinished]"]
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    with pytest.raises(GessoError, match="the connection broke"):
+        write_plain(broken())
+    assert out.getvalue() == "pear fig\n"
+    with pytest.raises(GessoError, match="no answer"):
+        write_plain([Failed("crash", "no answer")])
+    assert out.getvalue() == "pear fig\n"
 
 
 def test_something_is_said_while_the_prompt_is_read() -> None:

@@ -138,6 +138,7 @@ class RemoteStream:
         self._headers = headers
         self._body = body
         self._cancelled = False
+        self._done = False
 
     def cancel(self) -> None:
         """Ends it with what has come. A signal handler may call it."""
@@ -154,6 +155,7 @@ class RemoteStream:
         report: Mapping[str, Any] = {}
         blocks = 0
         warnings: list[str] = []
+        ended = False
         for chunk in self._chunks():
             if error := chunk.get("error"):
                 raise GessoError(_error(error))
@@ -175,11 +177,14 @@ class RemoteStream:
                 warnings += choice.get("warnings") or ()
                 if isinstance(stopped := choice.get("stop_reason"), str):
                     stop_string = stopped
+                ended = ended or bool(choice.get("finish_reason"))
                 reason = "length" if choice.get("finish_reason") == "length" else reason
             if self._cancelled:
                 break
         if self._cancelled:
             reason = "cancelled"
+        elif not (ended or self._done):
+            raise GessoError("the connection broke: the stream stopped before the end of the answer")
         yield Finished(
             GenerationResult(
                 text=text,
@@ -218,6 +223,7 @@ class RemoteStream:
                     if self._cancelled:
                         return
                     data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                    self._done = self._done or data == "[DONE]"
                     if data and data != "[DONE]":
                         chunk = json.loads(data)
                         if not isinstance(chunk, dict):

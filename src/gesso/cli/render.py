@@ -6,7 +6,7 @@ Text from a model may hold anything, also what a terminal obeys; `printable` tak
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.live import Live
@@ -160,18 +160,46 @@ def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]
 def show_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
     """Draws events as they come; leaves the final text on the screen and a dim summary below it.
 
-    What a cancelled request has committed is left dim, and marked: it may end anywhere.
+    What a cancelled request has committed is left dim, and marked: it may end anywhere. So is what there was of one
+    that failed.
+
+    Raises:
+        GessoError: the request failed.
     """
-    result = draw_live(events, console, special)
+    committed: list[BlockCommitted] = []
+    try:
+        result = draw_live(_noted(events, committed), console, special)
+    except GessoError:
+        if committed:
+            reasoning = "".join(block.reasoning for block in committed)
+            _leave(console, reasoning, "".join(block.text for block in committed), "broken off")
+        raise
     cancelled = result.finish_reason == "cancelled"
-    if result.reasoning:
-        console.print(Text(printable(result.reasoning.strip()) + "\n", "italic dim"))
-    if result.text or not cancelled:
-        console.print(Text(printable(result.text), HIDDEN if cancelled else ""))
-    if cancelled:
-        console.print(Text(f"[cancelled{': the answer ends here, unfinished' if result.text else ''}]", "bold yellow"))
+    _leave(console, result.reasoning, result.text, "cancelled" if cancelled else "")
     console.print(Text(flow(figures(result), console.width), HIDDEN))
     return result
+
+
+def _noted(events: Iterable[Event], committed: list[BlockCommitted]) -> Iterator[Event]:
+    """Passes events on, and keeps what is committed."""
+    for event in events:
+        if isinstance(event, BlockCommitted):
+            committed.append(event)
+        yield event
+
+
+def _leave(console: Console, reasoning: str, text: str, cut: str) -> None:
+    """Leaves an answer on the screen.
+
+    Args:
+        cut: why it may end anywhere; empty where it is whole.
+    """
+    if reasoning:
+        console.print(Text(printable(reasoning.strip()) + "\n", "italic dim"))
+    if text or not cut:
+        console.print(Text(printable(text), HIDDEN if cut else ""))
+    if cut:
+        console.print(Text(f"[{cut}{': the answer ends here, unfinished' if text else ''}]", "bold yellow"))
 
 
 def _draw(live: Live, body: Text, below: list[Text]) -> None:
@@ -201,21 +229,30 @@ def write_plain(events: Iterable[Event]) -> GenerationResult:
     shown = printable if sys.stdout.isatty() else str
     result: GenerationResult | None = None
     written = 0
-    for event in events:
-        text = ""
-        if isinstance(event, BlockCommitted):
-            text = event.text
-        elif isinstance(event, Finished):
-            result = event.result
-            # A cancelled request may have held back what could have become a stop string.
-            text = result.text[written:]
-        elif isinstance(event, Failed):
-            raise GessoError(event.message)
-        if text:
-            written += len(text)
-            sys.stdout.write(shown(text))
-            sys.stdout.flush()
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    try:
+        for event in events:
+            text = ""
+            if isinstance(event, BlockCommitted):
+                text = event.text
+            elif isinstance(event, Finished):
+                result = event.result
+                # A cancelled request may have held back what could have become a stop string.
+                text = result.text[written:]
+            elif isinstance(event, Failed):
+                raise GessoError(event.message)
+            if text:
+                written += len(text)
+                sys.stdout.write(shown(text))
+                sys.stdout.flush()
+    except GessoError:
+        if written:  # what is told of it begins a line
+            _end_line()
+        raise
+    _end_line()
     assert result is not None
     return result
+
+
+def _end_line() -> None:
+    sys.stdout.write("\n")
+    sys.stdout.flush()
