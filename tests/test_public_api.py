@@ -6,16 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import gesso
 
 NAMES = {
-    "AsyncEngine", "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished",
-    "GenerationConfig", "GenerationResult", "GessoError", "Limits", "Lines", "Match", "ModelConfig", "Replay",
-    "Request", "Stream", "UserError", "choose", "constraint", "edit", "evaluate", "fill", "load", "load_model",
-    "particles", "read_schema", "replay", "save_model", "search",
+    "AsyncEngine", "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Failed",
+    "Finished", "GenerationConfig", "GenerationResult", "GessoError", "Limits", "Lines", "Match", "ModelConfig",
+    "Replay", "Request", "Stream", "UserError", "choose", "constraint", "edit", "evaluate", "fill", "load",
+    "load_model", "particles", "read_schema", "replay", "save_model", "search",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""
 
@@ -44,6 +45,11 @@ def test_a_type_checker_finds_these_names_and_no_others() -> None:
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert "__getattr__" not in functions, "outside of a guard it would give a type checker every name"
     assert (Path(gesso.__file__).parent / "py.typed").exists()
+
+
+def test_every_kind_of_event_has_a_public_name() -> None:
+    """A program that tells events apart needs the one that says why there is no result, too."""
+    assert {kind.__name__ for kind in get_args(gesso.Event)} <= NAMES
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

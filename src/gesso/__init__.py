@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gesso.control.selection import Lines, Match
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.engine import Engine, Request, Stream
-    from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
+    from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
     from gesso.engine.particles import particles
     from gesso.engine.result import GenerationResult
     from gesso.engine.trace import Replay, replay
@@ -57,6 +57,7 @@ _HOMES = {
     "BlockCommitted": "gesso.engine.events",
     "DenoisingFrame": "gesso.engine.events",
     "Event": "gesso.engine.events",
+    "Failed": "gesso.engine.events",
     "Finished": "gesso.engine.events",
     "GenerationResult": "gesso.engine.result",
     "Replay": "gesso.engine.trace",
@@ -75,6 +76,7 @@ __all__ = [
     "DiffusionGemma",
     "Engine",
     "Event",
+    "Failed",
     "Finished",
     "GenerationConfig",
     "GenerationResult",
