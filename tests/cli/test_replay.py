@@ -1,5 +1,6 @@
 """Traces: what `generate --trace` writes, `replay` shows; anything else is refused, by line."""
 
+import io
 import json
 import sys
 import time
@@ -12,6 +13,7 @@ from engine.tiny import reciter
 from cli.conftest import Gesso, Outcome
 from gesso import api
 from gesso.cli import replay as replay_module
+from gesso.cli.app import run
 from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.trace import read_trace, replay
 from gesso.errors import DataError
@@ -33,6 +35,29 @@ def test_a_trace_is_replayed(gesso: Gesso, trace: tuple[Path, Outcome]) -> None:
     assert gesso("generate", PROMPT, "--seed", 3, "--max-new-tokens", 12).out == outcome.out
     assert gesso("replay", path) == outcome
     assert gesso("replay", path, "--speed", 0) == outcome
+
+
+def test_a_trace_comes_from_standard_input(
+    trace: tuple[Path, Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, outcome = trace
+
+    def piped(content: bytes, *arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "ascii"))
+        code = run(["replay", "-", *arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    content = path.read_bytes()
+    assert piped(content) == outcome
+    assert piped(content, "--html", str(tmp_path / "page.html")).code == 0
+    assert (tmp_path / "page.html").read_text("utf-8") == replay(path).html
+    refused = piped(content.splitlines(keepends=True)[0])
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "gesso: standard input is cut short: its last line is not the end of a request\n"
 
 
 def test_a_trace_holds_every_event_in_json_lines(trace: tuple[Path, Outcome]) -> None:

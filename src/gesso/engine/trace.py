@@ -7,6 +7,7 @@ since the start.
 import json
 import time
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
@@ -144,16 +145,27 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] | N
             canvases where an answer was written token by token.
     """
     if isinstance(source, str | Path):
-        trace = read_trace(checked_path("source", source))
-        seconds, events = zip(*trace.events, strict=True)
-        found = Replay(events, trace.prompt, trace.special, seconds, trace.model)
-    elif not isinstance(source, Iterable):
+        return replay_of(read_trace(checked_path("source", source)))
+    if not isinstance(source, Iterable):
         raise OptionError(f"source must be a file or events, got {source!r:.60}", option="source")
-    else:
-        known = getattr(source, "special_ids", ()) if special is None else special
-        found = Replay(tuple(source), prompt, frozenset(known))
-        if other := [event for event in found.events if not isinstance(event, get_args(Event))]:
-            raise OptionError(f"source must be a file or events, got {other[0]!r:.60} among them", option="source")
+    known = getattr(source, "special_ids", ()) if special is None else special
+    found = Replay(tuple(source), prompt, frozenset(known))
+    if other := [event for event in found.events if not isinstance(event, get_args(Event))]:
+        raise OptionError(f"source must be a file or events, got {other[0]!r:.60} among them", option="source")
+    return _with_steps(found)
+
+
+def replay_of(trace: Trace) -> Replay:
+    """Makes what a file held into the object that shows it.
+
+    Raises:
+        OptionError: as for `replay`.
+    """
+    seconds, events = zip(*trace.events, strict=True)
+    return _with_steps(Replay(events, trace.prompt, trace.special, seconds, trace.model))
+
+
+def _with_steps(found: Replay) -> Replay:
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
         if any(isinstance(event, BlockCommitted) and event.mode == "ar" for event in found.events):
             raise OptionError(
@@ -187,14 +199,18 @@ def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, spec
         raise OptionError(f"--trace {path}: {error.strerror or error}", option="trace") from None
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, stream: BinaryIO | None = None) -> Trace:
     """Reads a trace file that `record` wrote.
+
+    Args:
+        path: the file, or what messages call the stream.
+        stream: what is read in the place of the file, and left open.
 
     Raises:
         DataError: the file is no trace, is cut short, larger than `MOST_BYTES`, or has a bad line, which is named by
             its number.
     """
-    rows = _rows(path)
+    rows = _rows(path, stream)
     _, first = next(rows, (1, {}))
     special = first.get("special")
     if first.get("gesso_trace") != VERSION or not isinstance(special, list):
@@ -217,10 +233,10 @@ def read_trace(path: Path) -> Trace:
     return Trace(str(first.get("model", "")), str(first.get("prompt", "")), ids, tuple(events))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(path: Path, stream: BinaryIO | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields what the lines of a file hold, one after the other, with their numbers."""
     try:
-        with path.open("rb") as file:
+        with path.open("rb") if stream is None else nullcontext(stream) as file:
             for number, line in enumerate(_lines(path, file), 1):
                 yield number, _row(path, number, line)
     except OSError as error:
