@@ -1,9 +1,12 @@
 """`gesso lab`."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from runner.spread import make_adapter
 
 from cli.conftest import Gesso
 
@@ -25,6 +28,23 @@ def test_one_json_line_and_a_file_that_is_added_to(gesso: Gesso, tmp_path: Path)
     shown = gesso("lab", *BASE, *more, *out)
     assert "0 answers made" in shown.out
     assert "sampler=remdm" in "".join(line.split("  ")[0] for line in shown.out.splitlines())
+
+
+def test_answers_with_an_adapter_are_others(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    adapter = make_adapter(bundled / "mini", tmp_path / "red")
+    asked = ("lab", *BASE, "--out", tmp_path / "lab.sqlite", "--json")
+    told = []
+    for more in ((), ("--adapter", adapter), ("--adapter", adapter), ()):
+        outcome = gesso(*asked, *more)
+        assert outcome.code == 0, outcome.err
+        result = json.loads(outcome.out)
+        told.append((result["made"], [row["model"] for row in result["rows"]]))
+    assert told == [(2, ["mini"]), (2, [f"mini + {adapter}"]), (0, [f"mini + {adapter}"]), (0, ["mini"])]
+    with closing(sqlite3.connect(tmp_path / "lab.sqlite")) as kept:
+        answers = kept.execute("SELECT model, group_concat(answer, '') FROM answers GROUP BY model").fetchall()
+    assert len({answer for _, answer in answers}) == 2
+    none = gesso(*asked, "--adapter", tmp_path / "none")
+    assert (none.code, none.err.startswith("gesso: no adapter_config.json in ")) == (2, True)
 
 
 def test_a_narrow_terminal_cuts_no_setting(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ WIDE = 80
 """Columns of a terminal that has this room; a narrower one wraps lines, as settings would have the width of a word."""
 
 
-@opt.takes((), but=("model", "adapter"))
+@opt.takes((), but=("model",))
 def lab(
     load: LoadOptions,
     grid: Annotated[
@@ -96,6 +96,7 @@ def lab(
             examples=examples,
             seed=seed,
             max_seconds=None if max_minutes is None else 60 * max_minutes,
+            adapter=None if load.adapter is None else Path(load.adapter),
             offline=load.offline,
             progress=tell,
         )

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from gesso.engine.engine import Engine
 from gesso.engine.seeds import numbered_seed
@@ -55,6 +56,7 @@ def run_grid(
     examples: int,
     seed: int = 0,
     max_seconds: float | None = None,
+    adapter: Path | None = None,
     offline: bool = False,
     progress: Progress = lambda _: None,
 ) -> LabResult:
@@ -65,6 +67,7 @@ def run_grid(
     Args:
         load: makes the engine of a model, which is dropped before the next one's is made.
         max_seconds: after this no further part is begun, and no further example drawn to be answered.
+        adapter: folder of the adapter that `load` merges into every model, by which answers are known as well.
 
     Raises:
         OptionError: a task without so many held-out prompts, no seed, or a setting that a model refuses.
@@ -76,7 +79,9 @@ def run_grid(
     for model in grid.models:
         with load(model) as engine:
             held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
-            weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
+            folders = [resolve(model, offline=offline), *([] if adapter is None else [adapter])]
+            weights = " ".join([*map(store.weights_digest, folders), held])
+            called = model if adapter is None else f"{model} + {adapter}"
             for name in grid.tasks_of(model):
                 task = TASKS[name]
                 graded = named_with_source(name, type(task))
@@ -93,12 +98,12 @@ def run_grid(
                     if late:
                         missing += len(numbers)
                         continue
-                    progress(f"{model} {name} {numbers[0] + 1}/{examples}: {column.setting}")
+                    progress(f"{called} {name} {numbers[0] + 1}/{examples}: {column.setting}")
                     fresh = _answer(engine, task, cases, numbers, column.setting, seed)
-                    store.add(column.place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
+                    store.add(column.place, called, [(answer, prompts[answer.number], text) for answer, text in fresh])
                     column.answers |= {answer.number: answer for answer, _ in fresh}
                     made += len(fresh)
-                rows += compare(model, name, [(column.setting.options, column.answers) for column in columns])
+                rows += compare(called, name, [(column.setting.options, column.answers) for column in columns])
         del engine  # before the next one is loaded
     return LabResult(tuple(rows), examples, seed, made, missing)
 
