@@ -8,7 +8,7 @@ import pytest
 from engine.seeing import picture, png
 
 from cli.conftest import Gesso
-from gesso import choose
+from gesso import api, choose
 from gesso.api import load
 
 
@@ -27,6 +27,15 @@ def test_the_whole_result_as_json_and_answers_with_commas(gesso: Gesso) -> None:
     assert [choice["text"] for choice in result["choices"]] == ["a, b", "b, a"]
     assert result["best"] in {"a, b", "b, a"}
     assert result["calibrated"] is False
+
+
+@pytest.mark.parametrize("answers", ["yes", "yes,", "yes,yes"])
+def test_answers_are_checked_before_anything_is_loaded(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    monkeypatch.setattr(api, "load", None)
+    shown = gesso("choose", "Is it?", "--options", answers)
+    assert (shown.code, shown.out, shown.err.startswith("gesso: options: ")) == (2, "", True)
 
 
 def test_answers_about_images_and_clips(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:

@@ -357,6 +357,28 @@ def test_changes_are_taken_one_by_one(
 
 
 @pytest.mark.parametrize(
+    ("instruction", "arguments", "message"),
+    [
+        (" ", (), "instruction is empty"),
+        ("Double it.", ("--lines", "3"), "text: there is nothing to edit in what is selected"),
+        ("Double it.", ("--strength", "0"), "--strength must be above 0 and at most 1, got 0.0"),
+        ("Double it.", ("--context", "-1"), "--context must be an integer of at least 0, got -1"),
+    ],
+)
+def test_what_cannot_be_edited_is_told_before_anything_is_loaded(
+    gesso: Gesso,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    instruction: str,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.setattr(api, "load", None)
+    shown = gesso("edit", file, instruction, *arguments)
+    assert (shown.code, shown.out, shown.err) == (2, "", f"gesso: {message}\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--lines", "2", "--match", "x"), "--match and --lines contradict"),

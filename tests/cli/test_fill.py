@@ -88,6 +88,8 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_loaded(
     monkeypatch.setattr(api, "load", None)
     shown = gesso("fill", file, "--output", tmp_path / name)
     assert (shown.code, shown.out, shown.err) == (2, "", f"gesso: --output {tmp_path / name}: {problem}\n")
+    shown = gesso("fill", file, "--alternatives", -1)
+    assert (shown.code, shown.err) == (2, "gesso: --alternatives must be an integer of at least 0, got -1\n")
     shown = gesso("generate", "x", "--trace", tmp_path / name)
     assert (shown.code, shown.out, shown.err) == (2, "", f"gesso: --trace {tmp_path / name}: {problem}\n")
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from gesso.control.choose import MOST_OPTIONS, ChooseResult, choose
+from gesso.control.answers import MOST_OPTIONS
+from gesso.control.choose import ChooseResult, choose
 from gesso.control.job import run_job
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError

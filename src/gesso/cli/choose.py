@@ -47,6 +47,7 @@ def choose(
     import dataclasses
 
     from gesso.cli.generate import read_prompt
+    from gesso.control.answers import checked_answers
     from gesso.errors import OptionError
 
     if options.get("raw") and system is not None:
@@ -55,6 +56,8 @@ def choose(
     if not answers:
         raise OptionError("give the answers, as in --options yes,no,unsure", option="options")
     text = read_prompt(prompt)
+    # Before the model is loaded.
+    checked_answers(answers)
     from gesso.cli.model_notes import is_named, suited
 
     shown = [name for name in ("images", "videos") if options.get(name)]

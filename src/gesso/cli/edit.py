@@ -12,6 +12,7 @@ from gesso.cli.files import check_has_place, check_replaceable, read_text, write
 from gesso.cli.output import note, print_json, write_exactly
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
+from gesso.options import Integer, Number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -74,21 +75,28 @@ def edit(
 ) -> None:
     """Change a part of a file as told, and nothing else."""
     from gesso.control.selection import selection_of
-    from gesso.errors import GessoError
+    from gesso.errors import GessoError, OptionError
 
     _check(file, diff=diff, in_place=in_place, interactive=interactive, as_json=as_json)
+    if not instruction.strip():
+        raise OptionError("instruction is empty", option="instruction")
+    if strength is not None:
+        Number(above=0, maximum=1).check("strength", strength)
+    if context is not None:
+        Integer(minimum=0).check("context", context)
     selection = selection_of(lines, match)
     data, text = read_text(file)
     # What cannot be edited or written is refused before the model is loaded.
     if in_place or interactive:
         check_replaceable(Path(file))
     selected = selection.of(text).selected
+    if not selected.strip():
+        raise OptionError("text: there is nothing to edit in what is selected", option="text")
     from gesso.cli.model_notes import is_named, suited
     from gesso.tasks.edit_prompt import edit_prompt
 
     named = is_named(called) or strength is not None
-    if instruction.strip() and selected.strip():  # others are refused
-        load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
+    load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
     engine = opt.load_engine(load)
     from gesso.control.edit import CONTEXT, STRENGTH
     from gesso.control.edit import edit as edit_job

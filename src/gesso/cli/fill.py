@@ -11,6 +11,7 @@ from gesso.cli.files import check_has_place, check_output, check_replaceable, re
 from gesso.cli.output import print_json, write_exactly
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
+from gesso.options import Integer
 
 if TYPE_CHECKING:
     from gesso.control.fill import FillResult
@@ -72,6 +73,7 @@ def fill(
     from gesso.control.holes import parse_document
     from gesso.errors import OptionError
 
+    Integer(minimum=0).check("alternatives", alternatives)
     if in_place and output is not None:
         raise OptionError("--in-place and --output contradict each other", option="in_place")
     if in_place:

@@ -7,11 +7,12 @@ shared out among the given answers, so they sum to 1. Neither is calibrated: com
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from gesso.control.answers import checked_answers
 from gesso.control.job import Job
 from gesso.display import html
 from gesso.engine.engine import Engine, Request
@@ -19,7 +20,6 @@ from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
 from gesso.options import Integer
 
-MOST_OPTIONS = 64
 _OF_MEDIA = ("images", "videos", "image_budget", "video_budget", "video_fps", "video_frames")
 _TAKEN = frozenset(("seed", "raw", "canvas_length", "thinking", "tools", *_OF_MEDIA))
 """What makes a difference to one pass over given answers: the prompt, the noise, and how wide the canvas is."""
@@ -76,7 +76,7 @@ def choose(
         OptionError: an option that would change nothing; fewer than two answers, the same one twice, an empty one, one
             that a canvas cannot hold, or that holds a special token.
     """
-    options = _checked(options)
+    options = checked_answers(options)
     for name, value in settings.items():
         if value is not None and name not in _TAKEN:
             raise OptionError(f"{name} changes nothing where given answers are scored", option=name)
@@ -108,22 +108,6 @@ def choose(
         prompt_tokens=probe.prompt_tokens,
         seed=probe.seed,
     )
-
-
-def _checked(given: object) -> tuple[str, ...]:
-    options = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
-    if isinstance(given, str) or not all(isinstance(option, str) for option in options):
-        raise OptionError("options must be a list of strings", option="options")
-    if not 2 <= len(options) <= MOST_OPTIONS:
-        raise OptionError(
-            f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}", option="options"
-        )
-    if "" in options:
-        raise OptionError("options: an answer is empty", option="options")
-    twice = next((option for option in options if options.count(option) > 1), None)
-    if twice is not None:
-        raise OptionError(f"options: {twice!r} is given twice", option="options")
-    return options
 
 
 def _shares(logprobs: Sequence[float]) -> list[tuple[float, float]]:

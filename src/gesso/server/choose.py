@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gesso.control.choose import MOST_OPTIONS, choose
+from gesso.control.answers import MOST_OPTIONS
+from gesso.control.choose import choose
 from gesso.engine.prompt import Prompt
 from gesso.server.answers import Answer, respond
 from gesso.server.body import JsonRoute
