@@ -237,6 +237,14 @@ def test_an_edit_that_changes_nothing_says_so(
     assert untouched(file)
 
 
+def test_a_refusal_is_written_into_no_file(gesso: Gesso, file: Path, answer: Answer) -> None:
+    answer("That is outside my skills.")
+    shown = gesso("edit", file, "Tell a joke.", "--in-place", "--max-new-tokens", 100)
+    told = "gesso: nothing is changed: the model answered 'That is outside my skills.'\n"
+    assert (shown.code, shown.out, shown.err) == (1, "", told)
+    assert untouched(file)
+
+
 def test_no_answer_deletes_nothing(gesso: Gesso, file: Path, answer: Answer) -> None:
     answer("")
     shown = gesso("edit", file, "Go on.", "--in-place")

@@ -17,6 +17,7 @@ from gesso.control.selection import Everything, Lines, Match, Selection
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.skills.skill import REFUSAL
 
 TEXT = "def f(x):\n    return x\n\ndef g(x):\n    return f(x) + 1\n"
 LINES = st.lists(st.text(st.sampled_from("abc 1\t=()\u00e9\u4e2d\U0001f600"), max_size=9), min_size=1, max_size=9)
@@ -105,6 +106,20 @@ def test_an_answer_that_was_not_finished_is_left_out() -> None:
 def test_no_answer_deletes_nothing(answer: str) -> None:
     result = run(reciter(answer))
     assert (result.text, result.changed, result.left_out) == (TEXT, False, "the answer is empty")
+
+
+def test_a_refusal_takes_the_place_of_nothing() -> None:
+    """It would overwrite a file of one's own with a sentence that a model was taught to say of what it cannot do."""
+
+    def edited(answer: str, text: str = TEXT, instruction: str = "Sing.") -> EditResult:
+        return run(reciter(answer), text, instruction, max_new_tokens=100)
+
+    for answer in (REFUSAL, f"{REFUSAL}\n"):
+        result = edited(answer)
+        assert (result.text, result.changed, result.left_out) == (TEXT, False, f"the model answered {REFUSAL!r}")
+    assert edited(REFUSAL, instruction=f"Write {REFUSAL}").text == f"{REFUSAL}\n"
+    assert edited(REFUSAL, f"# {REFUSAL}\n").text == f"{REFUSAL}\n"
+    assert edited(f"{REFUSAL} No more.").text == f"{REFUSAL} No more.\n"
 
 
 def test_a_result_can_be_made_a_mapping() -> None:

@@ -23,6 +23,7 @@ from gesso.generation import engine_options, mode_of
 from gesso.generation.table import DENOISING, GUIDANCE
 from gesso.options import Integer, Number, Text
 from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.skills.skill import REFUSAL, abstains
 from gesso.text.tokenizer import Tokenizer
 
 STRENGTH = 1.0
@@ -55,7 +56,8 @@ class EditResult:
     answer: GenerationResult
     """The request that wrote the replacement, with its seed, steps and seconds."""
     left_out: str | None = None
-    """Why the answer was left out and nothing is changed: it was cut short, or there was none."""
+    """Why the answer was left out and nothing is changed: it was cut short, there was none, or it says that what is
+    asked is outside the model's skills."""
 
     @property
     def changed(self) -> bool:
@@ -130,7 +132,7 @@ def edit(
         started |= config.stopping_options.for_given_text(sure=SURE_ENOUGH)
     prompt = edit_prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
     (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
-    left_out = _fault(answer)
+    left_out = _fault(answer, instruction + passage.text)
     replacement = parts.selected if left_out else passage.restore(answer.text)
     edited = parts.before + replacement + parts.after
     return EditResult(
@@ -225,10 +227,16 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     return tokens
 
 
-def _fault(answer: GenerationResult) -> str | None:
-    """Why an answer must not take the place of the selection."""
+def _fault(answer: GenerationResult, asked: str) -> str | None:
+    """Why an answer must not take the place of the selection.
+
+    Args:
+        asked: the instruction and the selection; a refusal that stands in them may be what is asked for.
+    """
     if answer.finish_reason != "stop":
         return f"the answer was not finished within {answer.completion_tokens} tokens"
+    if abstains(answer.text) and REFUSAL not in asked:
+        return f"the model answered {REFUSAL!r}"
     # A model that is asked for too much ends at once, more often than it is asked to delete everything.
     return None if answer.text.strip() else "the answer is empty"
 

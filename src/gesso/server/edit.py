@@ -69,7 +69,8 @@ class Edited(Answer):
     changed: bool
     finish_reason: Literal["stop", "length"]
     left_out: str | None
-    """Why the answer was left out, and the text is as it was: it was not finished within its tokens, or empty."""
+    """Why the answer was left out, and the text is as it was: it was not finished within its tokens, empty, or said
+    that this is outside the model's skills."""
     usage: Usage
     diffusion: DiffusionReport
 
