@@ -25,7 +25,7 @@ if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
 from gesso.kernels import host
-from gesso.kernels.host import library, packed
+from gesso.kernels.host import library, packed, row_jobs
 from gesso.kernels.host.activations import BLOCK, GROUP
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.threads import share_out
@@ -147,13 +147,13 @@ def test_groups_are_multiplied_by_their_own_matrix(form: Format) -> None:
 
 
 @forms
-@pytest.mark.parametrize("alone", [1 << 18, 0], ids=["one thread", "threads"])
+@pytest.mark.parametrize("alone", [1 << 17, 0], ids=["one thread", "threads"])
 @pytest.mark.parametrize("kind", kinds())
 def test_rows_that_groups_share_are_told_and_need_not_be_laid_out(
     form: Format, kind: Dot, alone: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of all sizes that are cut otherwise: few rows, tiles, and some rows beyond a tile."""
-    monkeypatch.setattr(packed, "ROUNDED_ALONE", alone)
+    monkeypatch.setattr(row_jobs, "ALONE", alone)
     x, sizes = random(9, WIDTH), (0, 1, 3, 5, 16, 17, 18, 19, 20, 21, 35, 36)
     matrices = [form.quantize(random(18, WIDTH, seed=i)) for i in range(len(sizes))]
     parts = tuple(torch.stack(part) for part in zip(*matrices, strict=True))

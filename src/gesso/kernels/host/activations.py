@@ -52,7 +52,6 @@ def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves, fe
     turned: row i is in group i // 16. `name_pieces(x, blocks, begin, end, codes, scales, sums, pieces, sources)` gives
     each piece (see `pieces`) a group of its own; the row of x of each row that comes out stands in sources int64, or is
     as many where these are null. Rows of a piece are written as its kernel reads them: turned, or, few of them, not.
-    `name_shared(words, thread, begin, end)` does so as well, and is given the other arguments, in order, as words.
 
     Args of the kernels: x float [M, 64 G], blocks G; codes int8 [groups, 16 G, 16, 4], scales float [groups, G, 16],
     sums float [groups, G, parts, 16]. Before the codes, and backwards, stand those of each row side by side, for
@@ -96,17 +95,6 @@ def write_turn_rows(module: ir.Module, name: str, parts: int, halves: Halves, fe
     written.write_scales(parts)
     for loop in (lanes, block, groups):
         loop.close()
-    build.ret_void()
-    _write_shared(module, f"{name}_shared", build.made)
-
-
-def _write_shared(module: ir.Module, name: str, pieces: Value) -> None:
-    """Writes the kernel of pieces as threads share it."""
-    build = Writer(module, name, VOID, [POINTER] + [I64] * 3)
-    words, _, *edges = build.made.args
-    x, blocks, *others = (build.read(words, I64, constant(i)) for i in range(len(pieces.args) - len(edges)))
-    places = [build.inttoptr(address, POINTER) for address in (x, *others)]
-    build.call(pieces, [places[0], blocks, *edges, *places[1:]])
     build.ret_void()
 
 

@@ -60,8 +60,6 @@ class Kernels:
     """None where activations are not rounded."""
     round_pieces: Callable[..., None] | None = None
     """Gives each piece a group of its own, of rows that are told where they differ from those that come out."""
-    round_shared: Work | None = None
-    """The same, as threads share it."""
 
 
 @functools.cache
@@ -90,12 +88,10 @@ def kernels(name: str, kind: Dot) -> Kernels:
     write_turn_rows(module, "round_rows", layout.parts, layout.halves, FEW[0])
     write_multiply_tiles(module, "multiply", layout, kind)
     address = compile_module(module)
-    shared = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3)
     return Kernels(
         address("multiply"),
         ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)(address("round_rows")),
         ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 5)(address("round_rows_pieces")),
-        work_of(shared(address("round_rows_shared"))),
     )
 
 

@@ -10,7 +10,7 @@ or else 16 bits. Numbers that are not finite make their block's scale not finite
 from llvmlite import ir
 
 from gesso.kernels.host import amx
-from gesso.kernels.host.activations import MAGNITUDE, ONES, ONES_BITS
+from gesso.kernels.host.activations import LANES, MAGNITUDE, ONES, ONES_BITS
 from gesso.kernels.host.dots import FLOATS, WHOLES, Dot
 from gesso.kernels.host.llvm_ir import (
     F32,
@@ -40,7 +40,6 @@ TOP = 127 * 256 + 127
 """The largest whole number of a weight: two signed bytes, the lower of which may be negative."""
 LEAST = 2.0**-100
 """Blocks whose weights are all below weigh nothing: `TOP` over them could be past the largest float."""
-_LANES = 16
 
 
 def in_words(kind: Dot) -> bool:
@@ -75,28 +74,28 @@ def write_split_weights(module: ir.Module, name: str, kind: Dot) -> None:
     block = Loop(build, constant(0), blocks)
     first = build.mul(block.index, constant(ROWS))
     products, largest = list[Value](), zeros(WHOLES)
-    for begin in range(0, ROWS, _LANES):
+    for begin in range(0, ROWS, LANES):
         place = build.add(first, constant(begin))
         products.append(build.fmul(*(build.read(numbers, FLOATS, place) for numbers in (own, factors))))
         # Magnitudes are in order as their bits are, infinity and NaN above all others.
-        size = build.and_(build.bitcast(products[-1], WHOLES), constants([MAGNITUDE] * _LANES, I32))
+        size = build.and_(build.bitcast(products[-1], WHOLES), constants([MAGNITUDE] * LANES, I32))
         largest = build.select(build.icmp_unsigned(">", size, largest), size, largest)
-    most = build.bitcast(build.own(f"llvm.vector.reduce.umax.v{_LANES}i32", I32, largest), F32)
+    most = build.bitcast(build.own(f"llvm.vector.reduce.umax.v{LANES}i32", I32, largest), F32)
     none = build.fcmp_ordered("<", most, ir.Constant(F32, LEAST))
     zero, top = ir.Constant(F32, 0.0), ir.Constant(F32, float(TOP))
-    inverse = build.splat(build.select(none, zero, build.fdiv(top, most)), _LANES)
+    inverse = build.splat(build.select(none, zero, build.fdiv(top, most)), LANES)
     place = build.add(build.mul(row.index, blocks), block.index)
     build.write(build.select(none, zero, build.fdiv(most, top)), scales, place)
     total = zeros(WHOLES)
     for i, product in enumerate(products):
-        near = build.bitcast(build.fma(product, inverse, constants([ONES] * _LANES, F32)), WHOLES)
-        whole = build.sub(near, constants([ONES_BITS] * _LANES, I32))
+        near = build.bitcast(build.fma(product, inverse, constants([ONES] * LANES, F32)), WHOLES)
+        whole = build.sub(near, constants([ONES_BITS] * LANES, I32))
         total = build.add(total, whole)
-        step = build.add(build.mul(block.index, constant(ROWS // STEP)), constant(i * _LANES // STEP))
+        step = build.add(build.mul(block.index, constant(ROWS // STEP)), constant(i * LANES // STEP))
         held = build.at(parts, build.mul(build.add(group, step), constant(PARTS)), I8)
-        _write_whole(build, kind, whole, held, build.add(build.mul(lane, constant(STEP)), constant(i * _LANES % STEP)))
+        _write_whole(build, kind, whole, held, build.add(build.mul(lane, constant(STEP)), constant(i * LANES % STEP)))
     if is_raised(kind):
-        total = build.own(f"llvm.vector.reduce.add.v{_LANES}i32", I32, total)
+        total = build.own(f"llvm.vector.reduce.add.v{LANES}i32", I32, total)
         build.write(build.mul(total, constant(-128, I32)), starts, place)
     block.close()
     row.close()
@@ -106,9 +105,9 @@ def write_split_weights(module: ir.Module, name: str, kind: Dot) -> None:
 def _write_whole(build: Writer, kind: Dot, whole: Value, parts: Value, place: Value) -> None:
     """Writes sixteen weights where the first one's place is."""
     if in_words(kind):
-        build.write(build.trunc(whole, vector(I16, _LANES)), build.at(parts, place, I16))
+        build.write(build.trunc(whole, vector(I16, LANES)), build.at(parts, place, I16))
         return
-    upper = build.ashr(build.add(whole, constants([128] * _LANES, I32)), constants([8] * _LANES, I32))
+    upper = build.ashr(build.add(whole, constants([128] * LANES, I32)), constants([8] * LANES, I32))
     for plane, value in enumerate((upper, whole)):
         held = build.at(parts, build.add(place, constant(plane * amx.SIDE * STEP)), I8)
-        build.write(build.trunc(value, vector(I8, _LANES)), held)
+        build.write(build.trunc(value, vector(I8, LANES)), held)

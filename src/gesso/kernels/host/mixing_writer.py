@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from llvmlite import ir
 
 from gesso.kernels.host import amx
+from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.llvm_ir import (
     F32,
@@ -34,7 +35,6 @@ WORD = 4
 """Bytes of a number that one lane of an instruction multiplies."""
 SIDE_BY_SIDE = 64
 """Bytes of a word's columns that stand side by side."""
-_LANES = 16
 
 
 class MixWriter(Writer, ABC):
@@ -86,12 +86,12 @@ class MixWriter(Writer, ABC):
         last = self.sub(self.table, constant(1))  # rows that the table lacks have no weight
         places = [self.mul(self.least(self.add(row, constant(i)), last), self.across) for i in range(self.together)]
         rows = [self.at(self.codes, self.add(place, column), I8) for place in places]
-        for part in range(COLUMNS // _LANES):
-            numbers = [self.read(each, vector(I8, _LANES), constant(part * _LANES)) for each in rows]
+        for part in range(COLUMNS // LANES):
+            numbers = [self.read(each, vector(I8, LANES), constant(part * LANES)) for each in rows]
             if in_words(self.kind):
-                numbers = [self.sext(each, vector(I16, _LANES)) for each in numbers]
+                numbers = [self.sext(each, vector(I16, LANES)) for each in numbers]
             elif is_raised(self.kind):
-                numbers = [self.xor(each, constants([-128] * _LANES, I8)) for each in numbers]
+                numbers = [self.xor(each, constants([-128] * LANES, I8)) for each in numbers]
             place = self.mul(self.add(loop.index, constant(self.apart(part))), constant(SIDE_BY_SIDE))
             self.write(self._side_by_side(numbers), self.at(self.near, place, I8))
         loop.close()
@@ -102,9 +102,9 @@ class MixWriter(Writer, ABC):
 
     def _side_by_side(self, numbers: list[Value]) -> Value:
         """Takes a number of each vector by turns."""
-        turns = [lane + count for lane in range(_LANES) for count in (0, _LANES)]
+        turns = [lane + count for lane in range(LANES) for count in (0, LANES)]
         pairs = [self.pick(*pair, turns) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
         if len(pairs) == 1:
             return pairs[0]
-        low, high = (self.bitcast(pair, vector(I16, _LANES)) for pair in pairs)
+        low, high = (self.bitcast(pair, vector(I16, LANES)) for pair in pairs)
         return self.pick(low, high, turns)

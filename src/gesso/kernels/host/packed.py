@@ -26,14 +26,15 @@ from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.openmp import take_units
 from gesso.kernels.host.pieces import is_tiled, sizes_of
+from gesso.kernels.host.row_jobs import share_rows
 from gesso.kernels.host.threads import fixed_threads, product_threads, share_units
 from gesso.kernels.host.tile_writer import tile_scratch_size
 
 IN_TWO, LEAST_TILED = (3, 4), 5
 """So many rows beyond sixteen take longer by themselves, without tiles, than a second tile, of five rows, by AMX."""
-MULTIPLIED_ALONE, PLAIN_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 19, 1 << 18
-"""Products, those by weights that are no whole numbers, and activations, that one thread is done with sooner than
-others could be asked to help."""
+MULTIPLIED_ALONE, PLAIN_ALONE = 1 << 21, 1 << 19
+"""Products, and those by weights that are no whole numbers, that one thread is done with sooner than others could be
+asked to help."""
 
 
 @functools.lru_cache(1024)
@@ -138,17 +139,13 @@ def round_rows(
     (count, width), compiled = x.shape, kernels(found, rounded.dot)
     assert compiled.round_rows is not None
     assert compiled.round_pieces is not None
-    assert compiled.round_shared is not None
     source, blocks = x.data_ptr(), width // BLOCK
     if pieces is None:
         compiled.round_rows(source, blocks, 0, count, *rounded.places)
         return rounded
     beside = (*rounded.places, pieces.buffer_info()[0], 0 if sources_R is None else sources_R.data_ptr())
-    if width * (count if sources_R is None else len(sources_R)) <= ROUNDED_ALONE:
-        compiled.round_pieces(source, blocks, 0, len(pieces) // 4, *beside)
-        return rounded
-    job, share = array("q", (source, blocks, *beside)), share_units if fixed_threads() else take_units
-    share(compiled.round_shared, job.buffer_info()[0], len(pieces) // 4, product_threads())
+    numbers = width * (count if sources_R is None else len(sources_R))
+    share_rows(compiled.round_pieces, (source, blocks), len(pieces) // 4, beside, numbers=numbers)
     return rounded
 
 

@@ -20,10 +20,11 @@ def share_rows(
     *floats: float,
     numbers: int,
 ) -> None:
-    """Calls a kernel (addresses, begin, end, sizes, floats) for all rows, by several threads where there are many
+    """Calls a kernel (places, begin, end, sizes, floats) for all rows, by several threads where there are many
     numbers: each from one row to before another.
 
     Args:
+        places: addresses, or numbers of 64 bits, before the rows, as `sizes` are behind them.
         numbers: that there are, in all rows.
     """
     threads = product_threads()
